@@ -1,0 +1,85 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`.
+# Each step leaves a stamp, so that nothing is done twice.
+
+.DEFAULT_GOAL := help
+unexport PYTHONDONTWRITEBYTECODE
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(BIN)/uv pip
+PAGE := src/adkwire/static/index.html
+PAGE_SRC := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*')
+PIN := $(UV) compile --quiet --upgrade --no-annotate --no-header --universal --python-version 3.11
+TESTS ?= tests
+
+.PHONY: help run test lint docs build bench latest page browser pins clean
+help: ## what can be made
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: .venv/.stamp $(PAGE) ## set up, build the page if needed, start the demo on port 8000
+	$(BIN)/adkwire serve
+
+test: lint docs $(PAGE) browser ## set up all it needs, then check everything
+	$(BIN)/pytest --cov --cov-report=term:skip-covered $(TESTS)
+
+lint: .venv/.stamp node_modules/.stamp ## style, types, floors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pyright
+	npm run -s typecheck
+
+docs: .venv/.stamp ## build the documentation into site/, every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+build: .venv/.stamp $(PAGE) ## the wheel and the source archive into dist/
+	rm -rf dist
+	$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
+	@rm -f dist/.gitignore; ls dist
+
+page: $(PAGE) ## build the page
+
+bench: .venv-bench/.stamp $(PAGE) ## measure against peers, side by side
+	.venv-bench/bin/python -m bench
+
+latest: .venv/.stamp node_modules/.stamp $(PAGE) ## the conformance suite with the newest ai 6 and ai 7
+	node tests/conformance/latest.mjs
+
+pins: .venv/.stamp ## choose new versions of all Python packages
+	$(PIN) --extra dev pyproject.toml -o requirements-dev.txt
+	$(PIN) bench/requirements.in -o bench/requirements.txt
+
+clean: ## remove all that was made
+	rm -rf .venv .venv-bench node_modules web/*/node_modules src/adkwire/static dist site .pytest_cache .ruff_cache .hypothesis .coverage
+
+.venv/bin/python:
+	@echo "Setting up Python in .venv (once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "adkwire needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "Python's venv module is missing. On Debian: apt-get install python3-venv"; exit 1; }
+
+.venv/.stamp: requirements-dev.txt pyproject.toml | .venv/bin/python
+	@echo "Installing Python packages"
+	@test -x $(BIN)/uv || $(BIN)/pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements-dev.txt)"
+	@$(UV) sync --quiet --compile-bytecode --python $(BIN)/python requirements-dev.txt
+	@$(UV) install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-bench/.stamp: bench/requirements.txt pyproject.toml .venv/.stamp
+	@echo "Installing the peers to measure against into .venv-bench"
+	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	@$(UV) sync --quiet --compile-bytecode --python .venv-bench/bin/python bench/requirements.txt
+	@$(UV) install --quiet --python .venv-bench/bin/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+node_modules/.stamp: package-lock.json package.json
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer (Debian: apt-get install nodejs npm)"; exit 1; }
+	@echo "Installing npm packages"
+	@npm ci --loglevel=error
+	@touch $@
+
+$(PAGE): node_modules/.stamp $(PAGE_SRC)
+	@echo "Building the page"
+	@npm run -s build
+	@touch $@
+
+browser: ## a Chromium for the tests
+	@./tests/e2e/install-browser

@@ -1,0 +1,1 @@
+"""Agents that every server under measurement serves alike."""

@@ -1,0 +1,1 @@
+"""An agent whose model answers as fast as it is asked to."""

@@ -1,0 +1,140 @@
+"""ADK event to wire bytes, in process: adkwire, two peers and the hand-written floor, fed from prebuilt events."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import orjson
+from ag_ui.encoder import EventEncoder
+from ag_ui_adk.event_translator import EventTranslator  # pyright: ignore[reportMissingTypeStubs]
+from pydantic_ai.ui.vercel_ai import VercelAIEventStream
+
+from adkwire.server.chat import frame
+from adkwire.stores.base import Batch
+from adkwire.wire.chunks import Chunk, Profile, encode_chunk
+from adkwire.wire.encoder import Encoder
+from bench.floor import Floor
+from bench.measure import Effort, Goal, Line, at_least, at_most, cpu_of, in_turn, ratios, spread
+from bench.mixes import Mix, text_mix, tool_mix
+
+T = TypeVar("T")
+Converter: TypeAlias = Callable[[Mix], Coroutine[None, None, list[bytes]]]
+
+_EVENT = b"id: run:%d\ndata: %b\n\n"
+_PROFILE = Profile.declared(None)
+
+
+async def adkwire(mix: Mix) -> list[bytes]:
+    """What `Run` and the chat route do to every event, without the log between them."""
+    written: list[bytes] = []
+    for turn in mix.adk:
+        encoder = Encoder("message")
+        number = _write([encoder.start()], 0, written)
+        for event in turn:
+            if chunks := encoder.feed(event):
+                number = _write(chunks, number, written)
+        _write(encoder.end(), number, written)
+        written.append(b"data: [DONE]\n\n")
+    return written
+
+
+def _write(chunks: Sequence[Chunk], number: int, written: list[bytes]) -> int:
+    encoded = [encode_chunk(chunk) for chunk in chunks]
+    written.append(frame(Batch(number, encoded, closed=False), _EVENT, _PROFILE))
+    return number + len(encoded)
+
+
+async def ag_ui_adk(mix: Mix) -> list[bytes]:
+    """ag-ui-adk's translator and encoder, one translator per run as its agent does it."""
+    written: list[bytes] = []
+    encoder = EventEncoder()
+    for turn in mix.adk:
+        translator = EventTranslator()
+        for event in turn:
+            written += [encoder.encode(said).encode() async for said in translator.translate(event, "thread", "run")]
+        written += [encoder.encode(said).encode() async for said in translator.force_close_streaming_message()]
+    return written
+
+
+async def pydantic_ai(mix: Mix) -> list[bytes]:
+    """pydantic-ai's Vercel stream, fed with its own events for the same content."""
+    written: list[bytes] = []
+    for turn in mix.pydantic_ai:
+        stream = VercelAIEventStream[Any, Any](sdk_version=6, server_message_id="message")
+        encoded = stream.encode_stream(stream.transform_stream(source(turn)))
+        written += [text.encode() async for text in encoded]
+    return written
+
+
+async def floor(mix: Mix) -> list[bytes]:
+    """The hand-written one."""
+    written: list[bytes] = []
+    for turn in mix.adk:
+        written += Floor("message", "run").convert(turn)
+    return written
+
+
+CONVERTERS: dict[str, Converter] = {
+    "adkwire": adkwire,
+    "ag-ui-adk": ag_ui_adk,
+    "pydantic-ai": pydantic_ai,
+    "orjson by hand": floor,
+}
+
+
+def lines(effort: Effort) -> list[Line]:
+    """Both mixes against everybody."""
+    return [line for mix in (text_mix(), tool_mix()) for line in _mix_lines(mix, effort.rounds(41, 9))]
+
+
+def _mix_lines(mix: Mix, rounds: int) -> list[Line]:
+    for name, converter in CONVERTERS.items():
+        check(name, mix, completed(converter(mix)))
+    costs = in_turn({name: _timed(converter, mix) for name, converter in CONVERTERS.items()}, rounds, warm_up=2)
+    ours = costs["adkwire"]
+
+    def line(peer: str, goal: Goal, *, cheaper: bool) -> Line:
+        measured = ratios(costs[peer], ours) if cheaper else ratios(ours, costs[peer])
+        own, other = (spread(cost).median / mix.events * 1e6 for cost in (ours, costs[peer]))
+        return Line(f"event to bytes, {mix.name}", peer, measured, goal, f"{own:.1f} / {other:.1f} us per event")
+
+    return [
+        line("ag-ui-adk", at_least(10), cheaper=True),
+        line("pydantic-ai", at_least(4), cheaper=True),
+        line("orjson by hand", at_most(1.6), cheaper=False),
+    ]
+
+
+def check(name: str, mix: Mix, written: Iterable[bytes]) -> None:
+    """Refuse to time a converter that loses something."""
+    chunks = payloads(written)
+    text = "".join(str(c["delta"]) for c in chunks if c["type"] in ("text-delta", "TEXT_MESSAGE_CONTENT"))
+    results = sum(c["type"] in ("tool-output-available", "TOOL_CALL_RESULT") for c in chunks)
+    if text != mix.text or results != mix.calls:
+        raise RuntimeError(
+            f"{name} does not convert the {mix.name} faithfully: {len(text)} characters, {results} calls"
+        )
+
+
+def payloads(written: Iterable[bytes]) -> list[dict[str, Any]]:
+    """The JSON of every server-sent event."""
+    rows = b"".join(written).split(b"\n")
+    return [orjson.loads(row[6:]) for row in rows if row.startswith(b"data: {")]
+
+
+async def source(items: Iterable[T]) -> AsyncIterator[T]:
+    """Prebuilt events, given out the way a run gives them."""
+    for item in items:
+        yield item
+
+
+def completed(work: Coroutine[None, None, T]) -> T:
+    """Run a coroutine that waits for nothing, without an event loop whose own cost would be measured too."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    raise RuntimeError("a converter waits for something")
+
+
+def _timed(converter: Converter, mix: Mix) -> Callable[[], float]:
+    return lambda: cpu_of(lambda: completed(converter(mix)))

@@ -1,0 +1,51 @@
+"""What the bridge adds to an ADK run, in process: the same events drained, or brought to bytes through run and log."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine
+
+from adkwire import Settings
+from adkwire.runs.adk import Adk, ChatKey, Services
+from adkwire.runs.bridge import Bridge
+from adkwire.server.chat import sse
+from adkwire.wire.chunks import Profile
+from adkwire.wire.decoder import TurnInput, UserMessage
+from bench.agents.flood.agent import root_agent
+from bench.measure import Effort, Line, at_most, cpu_of, in_turn, ratios, spread
+
+CHUNKS = 200
+
+
+def lines(effort: Effort) -> list[Line]:
+    """One line: a turn of 200 chunks through the bridge, against the same turn drained."""
+    settings = Settings.load(db="memory:", events_per_second=0, ui=False)
+    with asyncio.Runner() as runner:
+        adk, bridge = Adk(root_agent, settings, Services()), Bridge(root_agent, settings=settings)
+        chats = (f"chat-{number}" for number in itertools.count())
+        contenders = {
+            "bridge": _timed(runner, lambda: _bridged(bridge, next(chats))),
+            "drained": _timed(runner, lambda: _drained(adk, next(chats))),
+        }
+        costs = in_turn(contenders, effort.rounds(31, 7), warm_up=2)
+    ours, theirs = (spread(costs[name]).median / CHUNKS * 1e6 for name in contenders)
+    measured = ratios(costs["bridge"], costs["drained"])
+    detail = f"{ours:.0f} / {theirs:.0f} us per chunk"
+    return [Line("a run through the bridge, in process", "ADK run drained", measured, at_most(1.1), detail)]
+
+
+async def _drained(adk: Adk, chat: str) -> None:
+    key, message = ChatKey("bench", chat), UserMessage("user-1", (str(CHUNKS),))
+    await adk.create(key, title="", created=0)
+    async for _ in adk.turn(key, message, {}, asyncio.Event()):
+        pass
+
+
+async def _bridged(bridge: Bridge, chat: str) -> None:
+    message = UserMessage("user-1", (str(CHUNKS),))
+    run = await bridge.start("bench", TurnInput(chat, "submit-message", message, None))
+    async for _ in sse(bridge.follow(run), run.id, Profile.declared(None)):
+        pass
+
+
+def _timed(runner: asyncio.Runner, turn: Callable[[], Coroutine[None, None, None]]) -> Callable[[], float]:
+    return lambda: cpu_of(lambda: runner.run(turn()))

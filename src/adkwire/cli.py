@@ -1,0 +1,154 @@
+"""adkwire serve [TARGET]: an ADK agent behind an AI SDK front end."""
+
+import argparse
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import uvicorn
+
+from adkwire.errors import ConfigError
+from adkwire.settings import Settings
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; what the owner did wrong is one line and exit code 2."""
+    options = _parser().parse_args(argv)
+    try:
+        return _serve(options)
+    except ConfigError as error:
+        print(f"adkwire: {error}", file=sys.stderr)
+        return 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, but a wrong option is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"adkwire: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="adkwire", description="Connects Google ADK agents to AI SDK front ends.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="serve an agent, by default the built-in demo")
+    add = serve.add_argument
+    add("target", nargs="?", help="pkg.module:attribute, a Python file, or an ADK agent folder (default: the demo)")
+    add("--host", help="address to listen on (default 127.0.0.1)")
+    add("--port", type=int, help="port to listen on, 0 for a free one (default 8000)")
+    add("--db", help="SQLite file for chats, or memory: (default .adkwire/state.db)")
+    add("--auth", choices=["none", "token"], help="who may talk: none (loopback only) or token (ADKWIRE_TOKEN)")
+    add("--allow-origin", action="append", metavar="ORIGIN", help="another site whose pages may call the API")
+    add("--allow-host", action="append", metavar="NAME", help="another name this server answers to")
+    add("--on-busy", choices=["replace", "refuse", "queue"], help="what a message does to a running answer")
+    add("--no-ui", dest="ui", action="store_false", default=None, help="do not serve the page")
+    add("--log-level", choices=_LEVELS, default="warning", help="how much to log (default warning)")
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> int:
+    names = ("host", "port", "db", "auth", "allow_origin", "allow_host", "on_busy", "ui")
+    given: dict[str, Any] = {name: value for name in names if (value := getattr(options, name)) is not None}
+    settings = _for_this_machine(_with_token(Settings.load(**given)))
+    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    with _listen(settings) as listener:
+        # Only now: a wrong option should not have to wait for ADK to load.
+        app, name = _app(options.target, settings)
+        return _run(app, listener, settings, name)
+
+
+def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
+    from adkwire.server.app import create_app
+
+    if target is None:
+        from adkwire.demo.agent import build_agent
+
+        agent = build_agent(os.environ)
+    else:
+        from adkwire.runs.target import check_keys, load_target
+
+        agent = load_target(target)
+        check_keys(agent, os.environ)
+    app = create_app(agent, settings=settings)
+    return app, app.state.bridge.agent_name
+
+
+def _with_token(settings: Settings) -> Settings:
+    if settings.auth != "token" or settings.token is not None:
+        return settings
+    return settings.model_copy(update={"token": Settings.load(token=secrets.token_urlsafe(24)).token})
+
+
+def _for_this_machine(settings: Settings) -> Settings:
+    """Whoever sits at the machine may read what an exception says, unless they said otherwise."""
+    if settings.auth != "none" or "error_detail" in settings.model_fields_set:
+        return settings
+    return settings.model_copy(update={"error_detail": True})
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # The protocol is named because asyncio turns Nagle's delay off only for sockets that say they are TCP.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or str(error)
+        raise ConfigError(
+            f"Cannot listen on {settings.host} port {settings.port}: {reason}. Choose another with --port."
+        ) from None
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but it says when it is ready, and lets running answers end before it closes their connections."""
+
+    def __init__(self, config: uvicorn.Config, app: Any, words: list[str]) -> None:
+        super().__init__(config)
+        self._app = app
+        self._words = words
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            print("\n".join(self._words), flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._app.state.bridge.close()
+        await super().shutdown(sockets)
+
+
+def _run(app: Any, listener: socket.socket, settings: Settings, name: str) -> int:
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    words = [f"adkwire is ready at {url}", f"  agent  {name}", f"  chats  {settings.db}"]
+    if settings.auth == "token" and settings.token is not None:
+        words.append(f"  open   {url}/#token={settings.token.get_secret_value()}")
+    config = uvicorn.Config(
+        app,
+        loop="auto",
+        http="auto",
+        ws="websockets-sansio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        ws_per_message_deflate=False,
+    )
+    server = _Server(config, app, words)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])
+    return 0 if server.started else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

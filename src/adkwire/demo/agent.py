@@ -1,0 +1,49 @@
+"""The demo agent: Gemini when there is a key, else the offline model."""
+
+import functools
+import os
+from collections.abc import Mapping
+
+from google.adk.agents import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+
+from adkwire.demo.model import OfflineModel
+from adkwire.demo.tools import draw, get_weather
+
+DEFAULT_MODEL = "gemini-3.5-flash"
+
+_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+_INSTRUCTION = (
+    "You are a helpful assistant that shows what its tools can do. Answer briefly, in the language of the user. "
+    "Use a tool whenever one fits, several at once when several things are asked. When a tool call is refused or "
+    "fails, say so in one sentence and do not try it again."
+)
+
+
+def is_offline(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the demo agent runs on the offline model: no API key is set."""
+    return not any(environ.get(key) for key in _KEYS)
+
+
+def build_agent(environ: Mapping[str, str] = os.environ) -> LlmAgent:
+    """The demo agent for this environment. `ADKWIRE_MODEL` chooses another Gemini model."""
+    model: str | BaseLlm = OfflineModel() if is_offline(environ) else environ.get("ADKWIRE_MODEL") or DEFAULT_MODEL
+    return LlmAgent(
+        name="demo",
+        description="Shows text, tools and pictures.",
+        model=model,
+        instruction=_INSTRUCTION,
+        tools=[get_weather, draw],
+    )
+
+
+@functools.cache
+def _root_agent() -> LlmAgent:
+    return build_agent()
+
+
+def __getattr__(name: str) -> LlmAgent:
+    # ADK looks for this name in an agent's module; made on demand, because a key may be set after the import.
+    if name == "root_agent":
+        return _root_agent()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,146 @@
+"""The offline model: a deterministic intent matcher that streams like a real model and needs no network.
+
+It decides from the request alone: the last thing the user said, the tool results since then, and the tools there are.
+"""
+
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import ClassVar, assert_never
+
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from adkwire.demo import names, replies
+from adkwire.demo.intents import Count, Crash, Intent, Ponder, Quote, Use, understand
+from adkwire.testing.steps import Call, Cite, Fail, Say, Source, Step, Think, play
+
+SOURCES = (
+    Source("https://google.github.io/adk-docs/", "Agent Development Kit"),
+    Source("https://ai-sdk.dev/docs/ai-sdk-ui/overview", "AI SDK UI"),
+)
+
+
+class OfflineModelError(RuntimeError):
+    """The offline model failed because the user asked it to."""
+
+
+class OfflineModel(BaseLlm):
+    """Understands a handful of sentences in English and Japanese; see `replies.capabilities`."""
+
+    model: str = "offline"
+    offline: ClassVar[bool] = True
+    delay: float = 0.03
+    """Seconds before each streamed piece, so that streaming, stop and resume can be watched."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Answer the request."""
+        turn = read_turn(llm_request.contents)
+        steps = answer(turn, llm_request.tools_dict)
+        tokens = sum(len(part.text or "") for content in llm_request.contents for part in content.parts or []) // 4
+        playing = play(steps, stream=stream, model=self.model, delay=self.delay, prompt_tokens=tokens)
+        async with aclosing(playing) as responses:
+            async for response in responses:
+                yield response
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the model answers to: the user's last message and what tools gave since the last model step."""
+
+    text: str
+    files: tuple[types.Blob, ...]
+    results: tuple[types.FunctionResponse, ...]
+    stage: int
+    """How many times the model has already called tools in this turn."""
+
+    @property
+    def language(self) -> replies.Language:
+        """The language to answer in."""
+        return "ja" if names.is_japanese(self.text) else "en"
+
+
+def read_turn(contents: Sequence[types.Content]) -> Turn:
+    """Find the current turn at the end of a request."""
+    start = max((i for i, content in enumerate(contents) if _is_said_by_user(content)), default=None)
+    if start is None:
+        return Turn("", (), (), 0)
+    parts = contents[start].parts or []
+    since = contents[start + 1 :]
+    calling = [i for i, content in enumerate(since) if any(part.function_call for part in content.parts or [])]
+    fresh = since[calling[-1] + 1 :] if calling else ()
+    return Turn(
+        text="\n".join(part.text for part in parts if part.text),
+        files=tuple(part.inline_data for part in parts if part.inline_data),
+        results=tuple(p.function_response for content in fresh for p in content.parts or [] if p.function_response),
+        stage=len(calling),
+    )
+
+
+def answer(turn: Turn, tools: Collection[str]) -> list[Step]:
+    """The steps of the model's next answer in this turn."""
+    results = [replies.result(each.name or "", each.response or {}, turn.language) for each in turn.results]
+    steps: list[Step] = _sentences(results, turn.language)
+    stages = _stages(turn, tools)
+    if turn.stage < len(stages):
+        steps += stages[turn.stage]
+    return list(_in_paragraphs(steps))
+
+
+def _stages(turn: Turn, tools: Collection[str]) -> list[list[Step]]:
+    """The whole turn, cut after each step that calls tools: there the model has to wait for results."""
+    language = turn.language
+    files = [replies.attachment(f.mime_type or "application/octet-stream", f.data or b"", language) for f in turn.files]
+    current = _sentences(files, language)
+    asked = understand(turn.text)
+    if not asked and not files:
+        return [[Say(replies.capabilities(tools, language))]]
+    stages: list[list[Step]] = []
+    for intents in asked:
+        steps = [step for intent in intents for step in _steps(intent, tools, language)]
+        # Calls come last in a model's answer, whatever the order of the sentence.
+        current += sorted(steps, key=lambda step: isinstance(step, Call))
+        if any(isinstance(step, Call) for step in steps):
+            stages.append(current)
+            current = []
+    return [*stages, current] if current else stages
+
+
+def _steps(intent: Intent, tools: Collection[str], language: replies.Language) -> Iterator[Step]:
+    match intent:
+        case Use(tool, args) if tool in tools:
+            yield Call(tool, args)
+        case Use(tool):
+            yield Say(replies.missing_tool(tool, language))
+        case Count(to):
+            yield Say(" ".join(str(number) for number in range(1, to + 1)))
+        case Ponder(topic):
+            reasoning, conclusion = replies.thought(topic, language)
+            yield Think(reasoning)
+            yield Say(conclusion)
+        case Quote():
+            yield Say(replies.quotation(language))
+            yield Cite(SOURCES)
+        case Crash():
+            yield Fail(OfflineModelError("The offline model failed, as it was asked to."))
+        case _:
+            assert_never(intent)
+
+
+def _sentences(said: Sequence[str], language: replies.Language) -> list[Step]:
+    return [Say(("" if language == "ja" else " ").join(said))] if said else []
+
+
+def _in_paragraphs(steps: Sequence[Step]) -> Iterator[Step]:
+    said = False
+    for step in steps:
+        yield Say("\n\n" + step.text) if said and isinstance(step, Say) else step
+        said = said or isinstance(step, Say)
+
+
+def _is_said_by_user(content: types.Content) -> bool:
+    return content.role == "user" and any(part.text or part.inline_data for part in content.parts or [])

@@ -1,0 +1,145 @@
+"""The sentences of the offline model, in English and Japanese. Pure: facts in, text out."""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, cast
+
+from adkwire.demo import images, names
+
+Language = Literal["en", "ja"]
+
+_DONE: dict[str, dict[Language, str]] = {
+    "get_weather": {
+        "en": "In {location} it is {temperature} °C and {condition}, with {humidity}% humidity.",
+        "ja": "{location}は現在{temperature}°C、{condition}、湿度は{humidity}%です。",
+    },
+    "process_payment": {
+        "en": "I paid {amount} {currency} to {recipient} (transaction {transaction_id}).",
+        "ja": "{recipient}さんに{amount} {currency}を送金しました(取引番号 {transaction_id})。",
+    },
+    "get_location": {
+        "en": "You are at latitude {latitude}, longitude {longitude}, within {accuracy} m.",
+        "ja": "現在地は緯度{latitude}、経度{longitude}です(誤差{accuracy} m)。",
+    },
+    "get_timezone": {
+        "en": "It is {local_time} where you are ({timezone}).",
+        "ja": "現在の時刻は{local_time}です({timezone})。",
+    },
+    "change_bgm": {"en": "Track {track} is playing now.", "ja": "トラック{track}を再生しています。"},
+    "draw": {"en": "Here is the picture you asked for: {subject}.", "ja": "「{subject}」の絵を描きました。"},
+}
+
+_TASKS: dict[str, dict[Language, str]] = {
+    "get_weather": {"en": "get the weather", "ja": "天気の取得"},
+    "process_payment": {"en": "make the payment", "ja": "送金"},
+    "get_location": {"en": "find your location", "ja": "現在地の取得"},
+    "get_timezone": {"en": "find your local time", "ja": "時刻の取得"},
+    "change_bgm": {"en": "change the music", "ja": "BGMの変更"},
+    "draw": {"en": "draw the picture", "ja": "絵の作成"},
+}
+
+_EXAMPLES: list[tuple[str | None, dict[Language, str]]] = [
+    ("get_weather", {"en": "weather in Tokyo", "ja": "東京の天気"}),
+    ("draw", {"en": "draw a cat", "ja": "猫を描いて"}),
+    ("process_payment", {"en": "pay 50 to Hanako", "ja": "花子に50ドル送金"}),
+    ("get_location", {"en": "where am I", "ja": "今どこ"}),
+    ("get_timezone", {"en": "what time is it", "ja": "何時"}),
+    ("change_bgm", {"en": "play track 1", "ja": "BGMを1に"}),
+    (None, {"en": "count to 20", "ja": "20まで数えて"}),
+    (None, {"en": "think about the sea", "ja": "海について考えて"}),
+    (None, {"en": "cite", "ja": "出典"}),
+]
+
+_CONDITIONS = {
+    "sunny": "晴れ",
+    "partly cloudy": "晴れ時々曇り",
+    "cloudy": "曇り",
+    "rainy": "雨",
+    "windy": "強風",
+    "snowy": "雪",
+}
+
+
+def result(tool: str, response: Mapping[str, Any], language: Language) -> str:
+    """One sentence about what a tool gave back."""
+    facts = _unwrapped(response)
+    if "error" in facts or facts.get("success") is False:
+        return _failure(tool, facts, language)
+    if language == "ja":
+        facts = _localised(facts)
+    try:
+        return _DONE[tool][language].format_map(facts)
+    except KeyError:
+        shown = json.dumps(facts, ensure_ascii=False, default=str)
+        return f"{tool} gave: {shown}." if language == "en" else f"{tool} の結果: {shown}。"
+
+
+def missing_tool(tool: str, language: Language) -> str:
+    """One sentence that says that the agent cannot do this."""
+    if language == "ja":
+        return f"このエージェントには {tool} というツールがないため、対応できません。"
+    return f"This agent does not have the tool {tool}, so I cannot do that."
+
+
+def capabilities(tools: Collection[str], language: Language) -> str:
+    """What the model can do with these tools, as things to type."""
+    said = [example[language] for tool, example in _EXAMPLES if tool is None or tool in tools]
+    if language == "ja":
+        return (
+            "オフラインのデモモデルです。たとえば" + "".join(f"「{one}」" for one in said) + "と入力してみてください。"
+        )
+    return "I am the offline demo model. Try: " + ", ".join(f"“{one}”" for one in said) + "."
+
+
+def attachment(media_type: str, data: bytes, language: Language) -> str:
+    """One sentence with type, size and, for an image, dimensions of an attached file."""
+    size = images.dimensions(data)
+    if language == "ja":
+        pixels = f"、{size[0]}×{size[1]}ピクセル" if size else ""
+        return f"添付ファイルは{media_type}、{len(data)}バイト{pixels}です。"
+    pixels = f", {size[0]}×{size[1]} pixels" if size else ""
+    return f"You attached {media_type}, {len(data)} bytes{pixels}."
+
+
+def thought(topic: str, language: Language) -> tuple[str, str]:
+    """A line of reasoning about a topic, and the answer it leads to."""
+    if language == "ja":
+        return (
+            f"{topic}について考えます。まず知っていることを整理し、次に大切な点を選びます。",
+            f"{topic}について考えました。小さく始めて、よく見て、続けることが大切だと思います。",
+        )
+    return (
+        f"The question is {topic}. First I collect what is known, then I look for what matters most.",
+        f"I have thought about {topic}: start small, look closely, and keep going.",
+    )
+
+
+def quotation(language: Language) -> str:
+    """A text that rests on two sources."""
+    if language == "ja":
+        return "ADKはエージェントを作るための枠組みで、AI SDKはその画面を作るための道具です。"
+    return "ADK is a framework for building agents, and AI SDK is a toolkit for building their user interfaces."
+
+
+def _failure(tool: str, facts: Mapping[str, Any], language: Language) -> str:
+    told = [str(facts[key]).rstrip(".。") for key in ("error", "reason", "message") if facts.get(key)]
+    why = "; ".join(dict.fromkeys(told))
+    task = _TASKS.get(tool, {"en": f"use {tool}", "ja": tool})[language]
+    if language == "ja":
+        return f"申し訳ありません、{task}はできませんでした" + (f"({why})。" if why else "。")
+    return f"Sorry, I could not {task}" + (f": {why}." if why else ".")
+
+
+def _unwrapped(response: Mapping[str, Any]) -> dict[str, Any]:
+    """ADK wraps what is not an object in `result`; so may a browser."""
+    inner = response.get("result")
+    return dict(cast("dict[str, Any]", inner) if isinstance(inner, dict) and len(response) == 1 else response)
+
+
+def _localised(facts: Mapping[str, Any]) -> dict[str, Any]:
+    changed = dict(facts)
+    if isinstance(where := facts.get("location"), str):
+        changed["location"] = names.in_japanese(where)
+    if isinstance(condition := facts.get("condition"), str):
+        changed["condition"] = _CONDITIONS.get(condition, condition)
+    return changed

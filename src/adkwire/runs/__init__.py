@@ -1,0 +1,1 @@
+"""The work: runs, the bridge between chats and ADK, history."""

@@ -1,0 +1,135 @@
+"""History out of a session: which events are alive, which turn each belongs to, and the messages they make.
+
+The session is the only truth. Every event of a run carries a stamp (`custom_metadata["adkwire"]`) that names the
+assistant message it belongs to and the user message that was answered, so no table of our own is needed. Events
+without a stamp, from other programs that use the same session, are grouped by invocation.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.adk.events.event import Event
+from msgspec import UNSET
+
+from adkwire.wire.chunks import Chunk
+from adkwire.wire.encoder import Encoder, Explain, explain_briefly
+from adkwire.wire.media import Media
+from adkwire.wire.messages import FilePart, Part, TextPart, UIMessage, fold
+from adkwire.wire.parts import data_url
+
+STAMP = "adkwire"
+
+
+def mark_of(message: str, user: str) -> dict[str, Any]:
+    """What the stamp of every event of a turn says."""
+    return {"message": message, "user": user}
+
+
+def marked(metadata: dict[str, Any] | None, mark: dict[str, Any]) -> dict[str, Any]:
+    """An event's metadata with more in its stamp; what the stamp already says stays."""
+    old = metadata or {}
+    return {**old, STAMP: {**mark, **old.get(STAMP, {})}}
+
+
+@dataclass
+class Turn:
+    """One user message and the events that answered it."""
+
+    message_id: str
+    user_id: str
+    invocation_id: str
+    asked: Event | None = None
+    events: list[Event] = field(default_factory=list[Event])
+
+    @property
+    def mark(self) -> dict[str, Any]:
+        """What makes an event part of this turn."""
+        return mark_of(self.message_id, self.user_id)
+
+    def encoder(self, explain: Explain = explain_briefly) -> tuple[Encoder, list[Chunk]]:
+        """An encoder that has read the turn, and the chunks it made: the way back into a message."""
+        encoder = Encoder(self.message_id, explain=explain)
+        chunks: list[Chunk] = [encoder.start()]
+        for event in self.events:
+            chunks += encoder.feed(event)
+        return encoder, chunks
+
+    def messages(self) -> list[UIMessage]:
+        """The user's message and the answer, as `useChat` holds them."""
+        encoder, chunks = self.encoder()
+        answer = fold([*chunks, *encoder.end()])
+        return [*self.question(), answer]
+
+    def question(self) -> list[UIMessage]:
+        """The user's message, if the turn began with one."""
+        if self.asked is None:
+            return []
+        return [UIMessage(id=self.user_id, role="user", parts=user_parts(said_in(self.asked)))]
+
+
+def alive(events: Iterable[Event]) -> list[Event]:
+    """The events that no rewind has cut away."""
+    kept: list[Event] = []
+    for event in events:
+        back_to = event.actions.rewind_before_invocation_id
+        if back_to is None:
+            kept.append(event)
+            continue
+        first = next((i for i, old in enumerate(kept) if old.invocation_id == back_to), len(kept))
+        del kept[first:]
+    return kept
+
+
+def turns(events: Iterable[Event]) -> list[Turn]:
+    """The turns of a session, in their order."""
+    found: dict[str, Turn] = {}
+    for event in alive(events):
+        mark: dict[str, str] = (event.custom_metadata or {}).get(STAMP) or {}
+        message_id = mark.get("message") or f"answer-{event.invocation_id}"
+        turn = found.get(message_id)
+        if turn is None:
+            if not mark and not _shows(event):
+                continue
+            turn = found[message_id] = Turn(message_id, mark.get("user") or event.id, event.invocation_id)
+        if turn.asked is None and _is_question(event):
+            turn.asked = event
+        else:
+            turn.events.append(event)
+    for turn in found.values():
+        turn.events.sort(key=_shown_at)
+    return list(found.values())
+
+
+def _shown_at(event: Event) -> float:
+    mark: dict[str, float] = (event.custom_metadata or {}).get(STAMP) or {}
+    return mark.get("at", event.timestamp)
+
+
+def _shows(event: Event) -> bool:
+    return event.content is not None or event.error_code is not None or event.output is not None
+
+
+def _is_question(event: Event) -> bool:
+    parts = event.content.parts if event.author == "user" and event.content else None
+    return bool(parts) and all(part.function_response is None for part in parts or ())
+
+
+def user_parts(said: Iterable[str | Media]) -> list[Part]:
+    """A user's text and files as parts of a UIMessage."""
+    return [TextPart(text=part) if isinstance(part, str) else _file_part(part) for part in said]
+
+
+def _file_part(media: Media) -> FilePart:
+    url = data_url(media.media_type, media.data)
+    return FilePart(media_type=media.media_type, url=url, filename=media.filename or UNSET)
+
+
+def said_in(event: Event) -> Iterator[str | Media]:
+    """The text and files of a stored user event."""
+    for part in (event.content.parts if event.content else None) or ():
+        if part.text:
+            yield part.text
+        elif part.inline_data is not None:
+            blob = part.inline_data
+            yield Media(blob.mime_type or "application/octet-stream", blob.data or b"", blob.display_name)

@@ -1,0 +1,153 @@
+"""Run: one turn = one task + one encoder + one stream log.
+
+A run belongs to the server. Whoever asked for it may go away; it ends when the agent is done, when it is stopped, or
+when it fails, and in each case everything it opened is closed, in the session as on the wire.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+
+from google.adk.events.event import Event
+
+from adkwire.runs.adk import Adk, error_event, partial_event, seal_event, seal_leftovers
+from adkwire.runs.history import mark_of
+from adkwire.runs.sessions import ChatKey
+from adkwire.stores.base import Batch, StreamLog
+from adkwire.wire.chunks import Chunk, encode_chunk
+from adkwire.wire.decoder import TurnInput, UserMessage
+from adkwire.wire.encoder import UNFINISHED, Encoder, Explain
+
+logger = logging.getLogger("adkwire")
+
+STOP_PATIENCE = 10.0
+"""Seconds a run gets to end by ADK's own abort before its task is cancelled."""
+
+
+class Run:
+    """One answer in the making, or made."""
+
+    def __init__(
+        self, run_id: str, key: ChatKey, message_id: str, turn: TurnInput, message: UserMessage, *, explain: Explain
+    ) -> None:
+        self.id = run_id
+        self.key = key
+        self.turn = turn
+        self.message = message
+        self.message_id = message_id
+        self.encoder = Encoder(message_id, explain=explain)
+        self.mark = mark_of(message_id, message.id)
+        self.done = asyncio.Event()
+        self.readers = 0
+        self._abort = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._invocation = ""
+        self._author = ""
+
+    @property
+    def active(self) -> bool:
+        """Whether it still writes."""
+        return not self.done.is_set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it was told to end."""
+        return self._abort.is_set()
+
+    async def begin(self, adk: Adk, log: StreamLog, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Say `start` at once, then let the task do the rest."""
+        await log.append(self.id, encoded([self.encoder.start()]))
+        self._task = asyncio.create_task(self._drive(adk, log, prepare), name=f"adkwire-run-{self.id}")
+
+    async def stop(self) -> None:
+        """End it, and return when nothing more can come of it."""
+        self._abort.set()
+        if self._task is not None and not self.done.is_set():
+            await asyncio.wait([self._task], timeout=STOP_PATIENCE)
+            if not self._task.done():
+                logger.warning("run %s does not end by itself; cancelled", self.id)
+                self._task.cancel()
+                await asyncio.wait([self._task])
+
+    def abort(self) -> None:
+        """Ask it to end, without waiting."""
+        self._abort.set()
+
+    def abort_after(self, seconds: float) -> None:
+        """Ask it to end in a while, unless somebody comes back and keeps it."""
+        self.keep()
+        if self.active:
+            self._deadline = asyncio.get_running_loop().call_later(seconds, self.abort)
+
+    def keep(self) -> None:
+        """Take that back."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def leftovers(self) -> list[Event]:
+        """The answers its calls still need once the user goes on without them."""
+        return seal_leftovers(self.encoder, self._author, self._invocation, self.mark)
+
+    async def _drive(self, adk: Adk, log: StreamLog, prepare: Callable[[], Awaitable[None]]) -> None:
+        failed: Exception | None = None
+        try:
+            await prepare()
+            async with aclosing(adk.turn(self.key, self.message, self.mark, self._abort)) as events:
+                async for event in events:
+                    await self._take(event, log)
+        except Exception as error:
+            failed = error
+            logger.warning("run %s failed: %s", self.id, type(error).__name__, exc_info=error)
+        finally:
+            await self._finish(adk, log, failed)
+
+    async def _take(self, event: Event, log: StreamLog) -> None:
+        if event.invocation_id:
+            self._invocation, self._author = event.invocation_id, event.author
+        if chunks := self.encoder.feed(event):
+            await log.append(self.id, encoded(chunks))
+
+    async def _finish(self, adk: Adk, log: StreamLog, failed: Exception | None) -> None:
+        """Make session and stream agree on how it ended, then close the stream whatever happens."""
+        chunks: list[Chunk] = []
+        try:
+            for event in self._last_events(failed):
+                await adk.append(self.key, [event])
+                chunks += self.encoder.feed(event)
+        except Exception:
+            logger.exception("run %s: its end could not be stored", self.id)
+        finally:
+            if failed is not None and self.encoder.failure is None:
+                chunks += self.encoder.feed(error_event(failed, self._author, self._invocation, self.mark))
+            await log.append(self.id, encoded([*chunks, *self.encoder.end()]))
+            await log.close(self.id)
+            self.keep()
+            self.done.set()
+
+    def _last_events(self, failed: Exception | None) -> list[Event]:
+        """What ADK did not write down: text that was shown, calls nobody will answer, the failure."""
+        if not self._invocation:
+            return []
+        events = [partial_event(unsaved, self._invocation, self.mark) for unsaved in self.encoder.unsaved()]
+        if calls := self.encoder.open_calls():
+            events.append(seal_event(calls, UNFINISHED, self._author, self._invocation, self.mark))
+        if failed is not None and self.encoder.failure is None:
+            events.append(error_event(failed, self._author, self._invocation, self.mark))
+        return events
+
+
+def encoded(chunks: Sequence[Chunk]) -> list[bytes]:
+    """Chunks, encoded once for all readers."""
+    return [encode_chunk(chunk) for chunk in chunks]
+
+
+async def read(log: StreamLog, run: str, after: int, heartbeat: float) -> AsyncGenerator[Batch, None]:
+    """Everything behind `after` until the run ends; an empty batch is a heartbeat."""
+    while (batch := await log.read(run, after, heartbeat)) is not None:
+        yield batch
+        after = batch.first + len(batch.entries) - 1
+        if batch.closed:
+            return

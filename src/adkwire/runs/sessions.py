@@ -1,0 +1,135 @@
+"""ADK's session services, with what adkwire needs of them beside keeping events.
+
+`MarkedSessions` stamps what is stored in a chat with the turn at hand. `RunConfig.custom_metadata` could do that for
+request/response runs, but ADK then copies it into every partial event, and in a live run one value would have to serve
+all turns.
+
+`SqliteSessions` keeps one connection open. ADK's own opens one for every operation, thread and all, which is most of
+the time to a first word, and with some dozens of chats at once ends in "database is locked".
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Generator
+from typing import Any, NamedTuple, cast
+
+import aiosqlite
+from google.adk.events.event import Event
+from google.adk.sessions import BaseSessionService
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.session import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+
+from adkwire.runs.history import marked
+
+_ON_OPEN = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA journal_mode = WAL",
+    # A killed process loses nothing; after a power cut the last moments may be missing, the file is whole.
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA busy_timeout = 10000",
+)
+
+
+class ChatKey(NamedTuple):
+    """Whose chat, and which. Two users may use the same id without ever meeting."""
+
+    user: str
+    chat: str
+
+
+class MarkedSessions(BaseSessionService):
+    """Somebody's session service; while a turn runs, every event stored in its chat is stamped."""
+
+    def __init__(self, inner: BaseSessionService) -> None:
+        self._inner = inner
+        self._marks: dict[ChatKey, dict[str, Any]] = {}
+
+    @contextlib.contextmanager
+    def marking(self, key: ChatKey, mark: dict[str, Any]) -> Generator[None, None, None]:
+        """Stamp what is stored in this chat with `mark`."""
+        self._marks[key] = mark
+        try:
+            yield
+        finally:
+            del self._marks[key]
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Store an event, stamped."""
+        mark = self._marks.get(ChatKey(session.user_id, session.id))
+        if mark is not None:
+            event.custom_metadata = marked(event.custom_metadata, mark)
+        return await self._inner.append_event(session, event)
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> Session:
+        """As the service inside does."""
+        return await self._inner.create_session(app_name=app_name, user_id=user_id, state=state, session_id=session_id)
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """As the service inside does."""
+        return await self._inner.get_session(app_name=app_name, user_id=user_id, session_id=session_id, config=config)
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """As the service inside does."""
+        return await self._inner.list_sessions(app_name=app_name, user_id=user_id)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """As the service inside does."""
+        await self._inner.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """As the service inside does."""
+        return await self._inner.get_user_state(app_name=app_name, user_id=user_id)
+
+    async def flush(self) -> None:
+        """As the service inside does."""
+        await self._inner.flush()
+
+    async def close(self) -> None:
+        """Let go of the store, if the service inside has something to let go of."""
+        close = getattr(self._inner, "close", None)
+        if close is not None:
+            await close()
+
+
+class SqliteSessions(SqliteSessionService):
+    """ADK's SQLite service on one connection, used by one operation at a time."""
+
+    def __init__(self, db_path: str) -> None:
+        super().__init__(db_path)
+        self._one_at_a_time = asyncio.Lock()
+        self._connection: aiosqlite.Connection | None = None
+
+    @contextlib.asynccontextmanager
+    async def _get_db_connection(self) -> AsyncGenerator[aiosqlite.Connection, None]:
+        async with self._one_at_a_time:
+            connection = self._connection or await self._open()
+            try:
+                yield connection
+            except BaseException:
+                await connection.rollback()
+                raise
+
+    async def _open(self) -> aiosqlite.Connection:
+        async with super()._get_db_connection():
+            pass  # ADK makes its tables here
+        opening = aiosqlite.connect(self._db_connect_path, uri=self._db_connect_uri)
+        # A program that forgets to close the bridge must still be able to end.
+        cast("Any", getattr(opening, "_thread", opening)).daemon = True
+        connection = await opening
+        connection.row_factory = aiosqlite.Row
+        for pragma in _ON_OPEN:
+            await connection.execute(pragma)
+        self._connection = connection
+        return connection
+
+    async def close(self) -> None:
+        """Close the connection; the next operation opens another."""
+        async with self._one_at_a_time:
+            if self._connection is not None:
+                await self._connection.close()
+                self._connection = None

@@ -1,0 +1,118 @@
+"""Finds the agent that a TARGET on the command line names.
+
+| TARGET           | means                                                                        |
+|------------------|------------------------------------------------------------------------------|
+| `pkg.mod:attr`   | an attribute of an importable module                                         |
+| `file.py[:attr]` | a Python file; without an attribute its `app`, `root_agent` or `agent`       |
+| `folder/`        | an ADK agent folder: `agent.py` (or `__init__.py`) inside, and its `.env`     |
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from dotenv import dotenv_values
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.apps import App
+from google.adk.workflow import BaseNode
+
+from adkwire.errors import ConfigError
+from adkwire.runs.adk import Target
+
+_NAMES = ("app", "root_agent", "agent")
+_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+_CLOUD = ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")
+
+
+def load_target(target: str) -> Target:
+    """The agent, app or workflow that a TARGET names; a `ConfigError` says in one line why there is none."""
+    place, _, attribute = target.partition(":")
+    path = Path(place)
+    if path.is_dir():
+        return _pick(_load_folder(path), attribute, target)
+    if path.suffix == ".py":
+        return _pick(_load_file(path), attribute, target)
+    if not attribute:
+        raise ConfigError(f"{target} is neither a file, a folder nor of the form package.module:attribute.")
+    return _pick(_load_module(place, target), attribute, target)
+
+
+def check_keys(target: Target, environ: Mapping[str, str]) -> None:
+    """Say before the first message, not after it, that Gemini has no key."""
+    if any(environ.get(key) for key in _KEYS) or any(environ.get(key, "").lower() in ("1", "true") for key in _CLOUD):
+        return
+    from google.adk.models import Gemini  # heavy, and not needed by who has a key
+
+    root = target.root_agent if isinstance(target, App) else target
+    for agent in _agents(root):
+        if isinstance(agent, LlmAgent) and type(agent.canonical_model) is Gemini:
+            model = agent.canonical_model.model
+            raise ConfigError(
+                f"Agent {agent.name} uses {model}, but there is no key: set GOOGLE_API_KEY "
+                "(or GOOGLE_GENAI_USE_VERTEXAI=1 for Vertex AI)."
+            )
+
+
+def _load_folder(folder: Path) -> ModuleType:
+    inside = next((name for name in ("agent", "__init__") if (folder / f"{name}.py").is_file()), None)
+    if inside is None:
+        raise ConfigError(f"{folder} holds no agent.py; an ADK agent folder has one with `root_agent`.")
+    for name, value in dotenv_values(folder / ".env").items():
+        if value is not None:
+            os.environ.setdefault(name, value)
+    folder = folder.resolve()
+    sys.path.insert(0, str(folder.parent))
+    return _load_module(folder.name if inside == "__init__" else f"{folder.name}.{inside}", str(folder))
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ConfigError(f"There is no file {path}.")
+    name = f"adkwire_target_{path.stem}" if path.stem in sys.modules else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} cannot be read as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{path} cannot be loaded: {_words(error)}") from error
+    return module
+
+
+def _load_module(name: str, target: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{target} cannot be loaded: {_words(error)}") from error
+
+
+def _pick(module: ModuleType, attribute: str, target: str) -> Target:
+    names = (attribute,) if attribute else _NAMES
+    found = {name: getattr(module, name) for name in names if hasattr(module, name)}
+    if not found:
+        raise ConfigError(f"{target} has no {' or '.join(names)}.")
+    for value in found.values():
+        if isinstance(value, App | BaseNode):
+            return value
+    name, value = next(iter(found.items()))
+    raise ConfigError(f"{target}: {name} is a {type(value).__name__}, not an ADK Agent, App or Workflow.")
+
+
+def _agents(node: BaseNode | None) -> list[BaseNode]:
+    if node is None:
+        return []
+    children = node.sub_agents if isinstance(node, BaseAgent) else []
+    return [node, *(agent for child in children for agent in _agents(child))]
+
+
+def _words(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

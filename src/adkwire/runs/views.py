@@ -1,0 +1,105 @@
+"""What the chat list and the history of a chat look like on the wire, read from ADK sessions."""
+
+from datetime import UTC, datetime
+
+import msgspec
+from google.adk.sessions.session import Session
+from msgspec import UNSET, UnsetType
+
+from adkwire.errors import Unprocessable
+from adkwire.runs.adk import CREATED, TITLE
+from adkwire.runs.history import turns, user_parts
+from adkwire.wire.decoder import UserMessage
+from adkwire.wire.messages import UIMessage
+
+_LONGEST_TITLE = 60
+
+
+class ChatSummary(msgspec.Struct, rename="camel"):
+    """One line of the chat list."""
+
+    id: str
+    title: str
+    updated_at: str
+    active: bool
+    pending: int = 0
+
+
+class ChatList(msgspec.Struct):
+    """A page of the chat list; `next` is the cursor of the page behind it."""
+
+    chats: list[ChatSummary]
+    next: str | UnsetType = UNSET
+
+
+class ActiveRun(msgspec.Struct):
+    """The run that is writing now."""
+
+    run: str
+
+
+class ChatHistory(msgspec.Struct, rename="camel"):
+    """A chat as a page shows it. The message being written is left out: its stream brings it."""
+
+    id: str
+    title: str
+    created_at: str
+    updated_at: str
+    active: ActiveRun | None
+    messages: list[UIMessage]
+    pending: list[str] = []
+    next: str | UnsetType = UNSET
+
+
+def messages_of(session: Session | None, writing: UserMessage | None) -> list[UIMessage]:
+    """All messages; of the turn that is being written, the one that answers `writing`, only the user's."""
+    messages: list[UIMessage] = []
+    for turn in turns(session.events) if session is not None else ():
+        if writing is not None and writing.id == turn.user_id:
+            break
+        messages += turn.messages()
+    if writing is not None:
+        messages.append(UIMessage(id=writing.id, role="user", parts=user_parts(writing.parts)))
+    return messages
+
+
+def page(messages: list[UIMessage], limit: int | None, before: str | None) -> tuple[list[UIMessage], str | UnsetType]:
+    """The newest messages before `before`, and the cursor of the page behind them."""
+    if before is not None:
+        at = next((i for i, message in enumerate(messages) if message.id == before), None)
+        if at is None:
+            raise Unprocessable("`before` names no message of this chat.")
+        messages = messages[:at]
+    if limit is None or len(messages) <= limit:
+        return messages, UNSET
+    return messages[-limit:], messages[-limit].id
+
+
+def title_for(message: UserMessage) -> str:
+    """A title made of the first words of a message."""
+    text = next((part for part in message.parts if isinstance(part, str)), "Image")
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def title_of(session: Session | None) -> str:
+    """The title a session has."""
+    return str(session.state.get(TITLE, "")) if session is not None else ""
+
+
+def created_at(session: Session | None) -> str:
+    """When a chat began; empty when nothing tells."""
+    created = session.state.get(CREATED) if session is not None else None
+    if isinstance(created, int | float):
+        return iso(created)
+    return iso(session.events[0].timestamp) if session is not None and session.events else ""
+
+
+def cursor(session: Session) -> str:
+    """Where a chat stands in the list: by its last change, newest first."""
+    return f"{session.last_update_time:017.6f}~{session.id}"
+
+
+def iso(seconds: float) -> str:
+    """A time as the wire writes it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""ASGI, thin: parse, ask the bridge, write. No logic, no ADK."""

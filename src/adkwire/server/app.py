@@ -1,0 +1,162 @@
+"""create_app() for a server of its own, Bridge.router() for any FastAPI app."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from adkwire.errors import MethodNotAllowed, NotFound, RequestError
+from adkwire.runs import bridge as runs
+from adkwire.runs.adk import Target, warm_up
+from adkwire.server.chat import ChatRoutes
+from adkwire.server.chats import ChatsRoutes
+from adkwire.server.ops import OpsRoutes
+from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator, error_response
+from adkwire.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+_PAGE_HEADERS = {
+    "content-security-policy": (
+        "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(self), microphone=(self), geolocation=(self), display-capture=(self)",
+}
+
+
+class Bridge(runs.Bridge):
+    """An ADK agent that AI SDK front ends can talk to."""
+
+    def __init__(self, agent: Target, *, authenticate: Authenticate | None = None, **options: Any) -> None:
+        super().__init__(agent, **options)
+        self._authenticate = authenticate
+
+    def router(self) -> "APIRouter":
+        """All routes under `/api`, guarded, for `app.include_router(...)`."""
+        from fastapi import APIRouter  # only here: a server of its own does not need it
+
+        router = APIRouter(lifespan=self.lifespan)
+        router.routes.extend(self.routes())
+        return router
+
+    def routes(self) -> list[BaseRoute]:
+        """The same routes for a plain Starlette app."""
+        guard = self.guard()
+        preflight = guard.protect(guard.preflight, identity=False)
+        return [
+            Route(path, endpoint, methods=[method], include_in_schema=False)
+            for path, methods in self.endpoints(guard).items()
+            for method, endpoint in {**methods, "OPTIONS": preflight}.items()
+        ]
+
+    def guard(self) -> Guard:
+        """The door of this bridge's routes."""
+        return Guard(self.settings, self._authenticate or authenticator(self.settings))
+
+    def endpoints(self, guard: Guard) -> dict[str, dict[str, GuardedEndpoint]]:
+        """Every route by path and method, behind the guard."""
+        chat, chats, ops = ChatRoutes(self), ChatsRoutes(self), OpsRoutes(self)
+        protect = guard.protect
+        return {
+            "/api/chat": {"POST": protect(chat.post)},
+            "/api/chat/{chat}/stream": {"GET": protect(chat.resume)},
+            "/api/chat/{chat}/stop": {"POST": protect(chat.stop)},
+            "/api/chats": {"GET": protect(chats.index)},
+            "/api/chats/{chat}": {
+                "GET": protect(chats.show),
+                "PATCH": protect(chats.rename),
+                "DELETE": protect(chats.delete),
+            },
+            "/api/info": {"GET": protect(ops.info)},
+        }
+
+    @asynccontextmanager
+    async def lifespan(self, app: object) -> AsyncGenerator[None]:
+        """Warm up at the start, let running answers end at the end."""
+        warming = asyncio.create_task(asyncio.to_thread(warm_up), name="adkwire-warm-up")
+        try:
+            yield
+        finally:
+            await warming
+            await self.close()
+
+
+def create_app(
+    agent: Target | Bridge,
+    *,
+    settings: Settings | None = None,
+    authenticate: Authenticate | None = None,
+    **services: Any,
+) -> Starlette:
+    """A whole server around an agent: the API, health, and the page."""
+    options: dict[str, Any] = {"settings": settings, "authenticate": authenticate, **services}
+    if not isinstance(agent, Bridge):
+        bridge = Bridge(agent, **options)
+    elif all(option is None for option in options.values()):
+        bridge = agent
+    else:
+        raise TypeError("a Bridge has its settings already; give create_app the agent, or the Bridge alone")
+    guard, ops = bridge.guard(), OpsRoutes(bridge)
+    health = [Route("/healthz", ops.healthz), Route("/readyz", ops.readyz)]
+    app = Starlette(
+        routes=[*bridge.routes(), *health],
+        lifespan=bridge.lifespan,
+        exception_handlers={HTTPException: _http_error},
+    )
+    app.state.bridge = bridge
+    if bridge.settings.ui:
+        # Not a mount: what is unknown under /api must stay a 404 or a 405 of the API.
+        app.router.default = _Page(guard, app.router.not_found)
+    return app
+
+
+class _Page:
+    """The built page: static files behind the Host check, with a policy that lets it load nothing from elsewhere."""
+
+    def __init__(self, guard: Guard, otherwise: ASGIApp) -> None:
+        folder = Path(str(files("adkwire") / "static"))
+        self._endpoint = guard.protect(self._serve, identity=False)
+        self._otherwise = otherwise
+        self._files = StaticFiles(directory=folder, html=True) if (folder / "index.html").is_file() else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self._endpoint if scope["type"] == "http" else self._otherwise)(scope, receive, send)
+
+    async def _serve(self, request: Request) -> Response:
+        if self._files is None:
+            return PlainTextResponse("The page is not built yet: run `make page`. The API is at /api.\n", 503)
+        path = self._files.get_path(request.scope)
+        try:
+            response = await self._files.get_response(path, request.scope)
+        except HTTPException as error:
+            raise _refusal(error.status_code) from None
+        response.headers.update(_PAGE_HEADERS)
+        # File names of assets carry a hash of their content; the page itself must be asked for anew.
+        fresh = "public, max-age=31536000, immutable" if path.startswith("assets") else "no-cache"
+        response.headers["cache-control"] = fresh
+        return response
+
+
+def _refusal(status: int) -> RequestError:
+    return (
+        MethodNotAllowed("This method is not answered here.") if status == 405 else NotFound("There is nothing here.")
+    )
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    return error_response(_refusal(error.status_code) if isinstance(error, HTTPException) else None)

@@ -1,0 +1,112 @@
+"""POST /api/chat, GET /api/chat/{id}/stream, POST /api/chat/{id}/stop."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from adkwire.errors import BadRequest, Unprocessable
+from adkwire.runs.bridge import Bridge
+from adkwire.runs.run import Run
+from adkwire.server.security import Rates, read_body, read_json_body, user_of
+from adkwire.stores.base import Batch
+from adkwire.wire.chunks import Profile
+from adkwire.wire.decoder import InputLimits, check_chat_id, decode_request
+
+_HEARTBEAT = b": keep-alive\n\n"
+_DONE = b"data: [DONE]\n\n"
+_STREAM_HEADERS = {
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+    "x-vercel-ai-ui-message-stream": "v1",
+}
+_STOP_BODY = 10_000
+
+
+class _Stop(msgspec.Struct):
+    run: str | None = None
+
+
+class ChatRoutes:
+    """The three routes of a conversation."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        settings = bridge.settings
+        self._bridge = bridge
+        self._limits = InputLimits(settings.max_parts, settings.max_part_bytes, settings.max_image_pixels)
+        self._rates = Rates(settings.chats_per_minute)
+
+    async def post(self, request: Request) -> Response:
+        """Run the newest user message, or go on with the run that already does."""
+        user = user_of(request)
+        body = await read_json_body(request, self._bridge.settings.max_body_bytes)
+        turn = decode_request(body, self._limits)
+        self._rates.take(user.id)
+        run = await self._bridge.start(user.id, turn)
+        return self._stream(run, -1, Profile.declared(request.headers.get("x-adkwire-client") or turn.client))
+
+    async def resume(self, request: Request) -> Response:
+        """Go on with a running answer: from its start, or from behind what the client already has."""
+        user, chat = user_of(request), check_chat_id(request.path_params["chat"])
+        profile = Profile.declared(request.headers.get("x-adkwire-client"))
+        seen = request.headers.get("last-event-id") or request.query_params.get("after")
+        if seen:
+            run_id, after = _event_id(seen)
+            if (run := await self._bridge.recent(user.id, chat, run_id)) is not None:
+                return self._stream(run, after, profile)
+        run = self._bridge.running(user.id, chat)
+        return Response(status_code=204) if run is None else self._stream(run, -1, profile)
+
+    async def stop(self, request: Request) -> Response:
+        """Stop what runs; the answer comes when nothing more can."""
+        user, chat = user_of(request), check_chat_id(request.path_params["chat"])
+        stopped = await self._bridge.stop(user.id, chat, await _stop_wish(request))
+        return Response(msgspec.json.encode({"stopped": stopped}), 202, media_type="application/json")
+
+    def _stream(self, run: Run, after: int, profile: Profile) -> Response:
+        headers = {**_STREAM_HEADERS, "x-adkwire-run": run.id}
+        body = sse(self._bridge.follow(run, after), run.id, profile)
+        return StreamingResponse(body, headers=headers, media_type="text/event-stream")
+
+
+async def sse(batches: AsyncGenerator[Batch, None], run_id: str, profile: Profile) -> AsyncGenerator[bytes, None]:
+    """Batches as server-sent events: one write each, the chunk's number as its id."""
+    event = b"id: " + run_id.encode() + b":%d\ndata: %b\n\n"
+    async with aclosing(batches):
+        async for batch in batches:
+            yield frame(batch, event, profile) if batch.entries else _HEARTBEAT
+            if batch.closed:
+                yield _DONE
+
+
+def frame(batch: Batch, event: bytes, profile: Profile) -> bytes:
+    """The events of one batch; a chunk this client must not see leaves its number out."""
+    events: list[bytes] = []
+    number = batch.first
+    for raw in batch.entries:
+        data = profile.fit_encoded(raw)
+        if data is not None:
+            events.append(event % (number, data))
+        number += 1
+    return b"".join(events)
+
+
+def _event_id(text: str) -> tuple[str, int]:
+    run, _, number = text.rpartition(":")
+    if not run or not number.isascii() or not number.isdigit() or len(number) > 9:
+        raise Unprocessable("An event id looks like <run>:<number>.")
+    return run, int(number)
+
+
+async def _stop_wish(request: Request) -> str | None:
+    body = await read_body(request, _STOP_BODY)
+    if not body:
+        return None
+    try:
+        return msgspec.json.decode(body, type=_Stop).run
+    except msgspec.ValidationError as error:
+        raise Unprocessable(f"The request does not have the expected form: {error}") from None
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"The body is not JSON: {error}") from None

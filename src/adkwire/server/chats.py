@@ -1,0 +1,79 @@
+"""GET /api/chats, and GET, PATCH and DELETE /api/chats/{id}."""
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from adkwire.errors import BadRequest, Unprocessable
+from adkwire.runs.bridge import Bridge
+from adkwire.server.security import read_json_body, user_of
+from adkwire.wire.chunks import encode_chunk
+from adkwire.wire.decoder import check_chat_id
+
+_DEFAULT_PAGE = 50
+_MAX_PAGE = 1000
+_MAX_TITLE = 200
+
+
+class _Title(msgspec.Struct):
+    title: str
+
+
+class ChatsRoutes:
+    """The chat list and one chat's history."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+
+    async def index(self, request: Request) -> Response:
+        """The user's chats, newest first."""
+        limit = _limit(request) or _DEFAULT_PAGE
+        page = await self._bridge.chats(user_of(request).id, limit=limit, before=request.query_params.get("before"))
+        return as_json(page)
+
+    async def show(self, request: Request) -> Response:
+        """One chat with its messages."""
+        history = await self._bridge.history(
+            user_of(request).id, _chat(request), limit=_limit(request), before=request.query_params.get("before")
+        )
+        return as_json(history)
+
+    async def rename(self, request: Request) -> Response:
+        """Set a chat's title."""
+        return as_json(await self._bridge.rename(user_of(request).id, _chat(request), await _title(request)))
+
+    async def delete(self, request: Request) -> Response:
+        """Forget a chat."""
+        await self._bridge.delete(user_of(request).id, _chat(request))
+        return Response(status_code=204)
+
+
+def as_json(value: object) -> Response:
+    """A value as a JSON response that no cache keeps."""
+    return Response(encode_chunk(value), headers={"cache-control": "no-store"}, media_type="application/json")
+
+
+def _chat(request: Request) -> str:
+    return check_chat_id(request.path_params["chat"])
+
+
+def _limit(request: Request) -> int | None:
+    text = request.query_params.get("limit")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MAX_PAGE):
+        raise Unprocessable(f"`limit` is a number from 1 to {_MAX_PAGE}.")
+    return int(text)
+
+
+async def _title(request: Request) -> str:
+    body = await read_json_body(request, 10_000)
+    try:
+        title = msgspec.json.decode(body, type=_Title).title.strip()
+    except msgspec.ValidationError as error:
+        raise Unprocessable(f"The request does not have the expected form: {error}") from None
+    except msgspec.DecodeError as error:
+        raise BadRequest(f"The body is not JSON: {error}") from None
+    if not 1 <= len(title) <= _MAX_TITLE:
+        raise Unprocessable(f"A title has 1 to {_MAX_TITLE} characters.")
+    return title

@@ -1,0 +1,92 @@
+"""One frozen Settings. Every field can be set by the environment variable `ADKWIRE_<NAME>`."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    ValidationError,
+)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from adkwire.errors import ConfigError
+
+
+def _split(value: object) -> object:
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, with safe defaults; each limit says why it is there."""
+
+    model_config = SettingsConfigDict(env_prefix="ADKWIRE_", frozen=True, extra="ignore")
+
+    host: str = "127.0.0.1"
+    """The address to listen on. Anything but loopback needs an `auth` other than `none`."""
+    port: NonNegativeInt = Field(default=8000, le=65535)
+    """The port to listen on; 0 takes a free one and prints it."""
+    db: str = ".adkwire/state.db"
+    """The SQLite file that keeps chats, or `memory:` to keep nothing."""
+
+    auth: Literal["none", "token"] = "none"
+    """Who may talk: `none` is one local user and works on loopback only, `token` asks for a bearer token."""
+    token: SecretStr | None = None
+    """The bearer token of `auth = token`."""
+    allow_origin: Names = ()
+    """Other origins whose pages may call the server (`https://app.example.com`), separated by commas."""
+    allow_host: Names = ()
+    """Host names the server answers to besides loopback names and `host`: a closed list stops DNS rebinding."""
+    ui: bool = True
+    """Whether the page is served at `/`."""
+
+    on_busy: Literal["replace", "refuse", "queue"] = "replace"
+    """What a message does to a running answer: stop it, be refused with 409, or wait for its end."""
+    stop_without_reader: NonNegativeFloat = 0
+    """Seconds after which a run that nobody reads is stopped; 0 lets it run to its end."""
+    events_per_second: NonNegativeFloat = 30
+    """Pacing: partial text of a model is joined to at most this many events a second; 0 passes every one on."""
+    error_detail: bool = False
+    """Whether the words of an exception reach model and client. Off, since they may hold paths, queries or keys; but
+    `adkwire serve` turns it on where the only user is the one at the machine (`auth = none`)."""
+
+    heartbeat: PositiveFloat = 15
+    """Seconds between comments on an idle stream, so that proxies keep it open."""
+    stream_ttl: float = Field(default=15 * 60, ge=1)
+    """Seconds the chunks of a finished run stay in memory for clients that come back."""
+    drain: NonNegativeFloat = 20
+    """Seconds that running answers get to end when the server is told to stop."""
+
+    max_body_bytes: PositiveInt = 10_000_000
+    """The largest request body: a chat's history with a few pictures fits, a memory attack does not."""
+    max_part_bytes: PositiveInt = 5_000_000
+    """The largest text or file of one message part."""
+    max_parts: PositiveInt = 20
+    """How many parts one message may have."""
+    max_image_pixels: PositiveInt = 16_000_000
+    """The largest picture, by its header: a small file can unpack to gigabytes."""
+    chats_per_minute: NonNegativeInt = 60
+    """How many messages one user may send a minute, since each costs a model call; 0 sets no limit."""
+
+    @classmethod
+    def load(cls, **given: Any) -> "Settings":
+        """Settings from the environment and what is given; a wrong value is one line that names it."""
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"]) or "settings"
+            raise ConfigError(f"{name} (ADKWIRE_{name.upper()}): {first['msg']}") from None
+
+    @property
+    def db_path(self) -> Path | None:
+        """Where the SQLite file is; None for memory."""
+        return None if self.db == "memory:" else Path(self.db.removeprefix("sqlite:///"))

@@ -1,0 +1,147 @@
+"""Is this a stream that a stock AI SDK client takes to the end? For tests of servers."""
+
+import copy
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from adkwire.wire import chunks as c
+from adkwire.wire.chunks import Chunk, Profile, decode_chunk, encode_chunk
+from adkwire.wire.messages import BrokenStream, ReasoningPart, StepStartPart, TextPart, ToolPart, UIMessage, fold
+
+_SETTLED = ("output-available", "output-error", "output-denied")
+
+
+def assert_valid_stream(
+    stream: Iterable[Chunk] | bytes | str, *, client: str = "ai/6.0.0", into: UIMessage | None = None
+) -> UIMessage:
+    """Check a whole response and return the message that a client holds after it.
+
+    `stream` is the body of an SSE response, or chunks. `client` is the release that has to understand it; the
+    default is the strictest there is. A continuation is checked on the message it continues: `into`, which is left
+    as it is. An `AssertionError` names the chunk, its place and what is wrong with it.
+
+        message = assert_valid_stream(response.text)
+        assert message.parts[-1].text == "Sunny."
+    """
+    chunks = list(_from_sse(stream)) if isinstance(stream, bytes | str) else list(stream)
+    reader = _Reader(Profile.declared(client), client)
+    try:
+        message = fold(reader.read(chunks), into=copy.deepcopy(into))
+    except BrokenStream as error:
+        raise AssertionError(_at(reader.index, chunks[reader.index], str(error))) from None
+    reader.check_end(chunks)
+    _check_parts(message)
+    if isinstance(last := chunks[-1], c.Finish):
+        _check_no_loop(message, last)
+    return message
+
+
+class _Order(NamedTuple):
+    """What may not come where."""
+
+    ended: bool = False
+    in_step: bool = False
+
+
+class _Reader:
+    """Looks at each chunk before it is folded."""
+
+    def __init__(self, profile: Profile, client: str) -> None:
+        self.index = -1
+        self._profile = profile
+        self._client = client
+        self._order = _Order()
+
+    def read(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+        for self.index, chunk in enumerate(chunks):
+            problem = self._misplaced(chunk) or self._unknown(chunk)
+            if problem:
+                raise AssertionError(_at(self.index, chunk, problem))
+            yield chunk
+
+    def check_end(self, chunks: list[Chunk]) -> None:
+        if not self._order.ended:
+            raise AssertionError(f"The stream has {len(chunks)} chunks and ends with neither finish nor error.")
+
+    def _misplaced(self, chunk: Chunk) -> str | None:
+        ended, in_step = self._order
+        if ended:
+            return "nothing may follow finish or error"
+        if isinstance(chunk, c.Start) != (self.index == 0):
+            return "a stream begins with start, and only there"
+        if isinstance(chunk, c.StartStep | c.FinishStep) and in_step == isinstance(chunk, c.StartStep):
+            return "the step before is still open" if in_step else "no step is open"
+        if isinstance(chunk, c.Finish | c.Error | c.Abort) and in_step:
+            return "a step is still open"
+        self._order = _Order(
+            isinstance(chunk, c.Finish | c.Error),
+            isinstance(chunk, c.StartStep) or (in_step and not isinstance(chunk, c.FinishStep)),
+        )
+        return None
+
+    def _unknown(self, chunk: Chunk) -> str | None:
+        fitted = self._profile.fit(chunk)
+        if fitted == chunk:
+            return None
+        if fitted is None:
+            return f"{self._client} does not know this type and ends the stream"
+        fields = [name for name in chunk.__struct_fields__ if getattr(chunk, name) != getattr(fitted, name)]
+        return f"{self._client} does not know {', '.join(fields)} (or its value) and ends the stream"
+
+
+def _check_parts(message: UIMessage) -> None:
+    for index, part in enumerate(message.parts):
+        if isinstance(part, TextPart | ReasoningPart) and part.state == "streaming":
+            raise AssertionError(f"part {index} of the message is never closed: {part}")
+
+
+def _check_no_loop(message: UIMessage, finish: c.Finish) -> None:
+    """A last step of settled calls makes `sendAutomaticallyWhen` post the same message for ever."""
+    states: list[str] = []
+    before: list[str] = []
+    written = True
+    for part in message.parts:
+        written = not isinstance(part, StepStartPart)
+        if not written:
+            before, states = states, []
+        elif isinstance(part, ToolPart) and part.provider_executed is not True:
+            states.append("preliminary" if part.preliminary is True else part.state)
+    if finish.message_metadata is UNSET and not written:
+        states = before  # Clients see an empty step only together with metadata.
+    if states and all(state in _SETTLED for state in states):
+        raise AssertionError(
+            "The last step holds only settled calls: clients would send again for ever. "
+            "End with start-step, finish-step, finish{messageMetadata: {}}."
+        )
+
+
+def _from_sse(body: bytes | str) -> Iterator[Chunk]:
+    text = body.decode() if isinstance(body, bytes) else body
+    for index, data in enumerate(data for data in _events(text) if data != "[DONE]"):
+        yield _decoded(index, data)
+
+
+def _events(text: str) -> Iterator[str]:
+    for block in text.replace("\r\n", "\n").split("\n\n"):
+        lines = [line[5:].removeprefix(" ") for line in block.split("\n") if line.startswith("data:")]
+        if lines:
+            yield "\n".join(lines)
+
+
+def _decoded(index: int, data: str) -> Chunk:
+    try:
+        sent = json.loads(data)
+        chunk = decode_chunk(data.encode())
+    except (ValueError, msgspec.DecodeError) as error:
+        raise AssertionError(_at(index, data, str(error))) from None
+    if json.loads(encode_chunk(chunk)) != sent:
+        raise AssertionError(_at(index, data, "it has a field that no client knows, or null where nothing should be"))
+    return chunk
+
+
+def _at(index: int, chunk: object, problem: str) -> str:
+    return f"chunk {index}: {problem}\n  {chunk}"

@@ -1,0 +1,572 @@
+"""ADK events in, chunks out: the one mapping that streams, replays and history share.
+
+A message is a list of steps. **A step begins** when model content arrives and none is open, or when a response was
+seen in the open one and no call of it is unanswered. Responses, questions and user events never begin a step: so a
+continuation settles its calls before its first `start-step`, which is the order clients need not to loop.
+
+**Text is said once.** Partial events are spoken as they come; the complete event that follows is their copy and only
+closes the part (what it has beyond them is added). Speakers are told apart by branch, so parallel agents do not mix.
+
+**A call** goes through these phases; what is not in the table leaves it where it is and emits nothing:
+
+| in phase                      | on               | goes to  | and emits                                             |
+|-------------------------------|------------------|----------|-------------------------------------------------------|
+| (none)                        | partial call     | STREAMED | tool-input-start, tool-input-delta                    |
+| (none), STREAMED              | call             | RUNNING  | tool-input-available                                  |
+| (none), STREAMED              | browser call     | HELD     | tool-input-start, tool-input-delta                    |
+| HELD                          | pause, next step | RUNNING  | tool-input-available: the browser may execute it now  |
+| HELD, RUNNING                 | question         | ASKED    | tool-approval-request, data-approval                  |
+| ASKED                         | yes              | APPROVED | tool-approval-response; tool-input-available (browser) |
+| ASKED                         | no               | DENIED   | tool-approval-response                                |
+| DENIED                        | response         | SETTLED  | tool-output-denied                                    |
+| any other but SETTLED         | response         | SETTLED  | tool-output-available or tool-output-error            |
+| any that waits for nobody     | end              | SETTLED  | tool-output-error                                     |
+
+Whatever was opened is closed before an `error`, an `abort` or a `finish` leaves.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from msgspec import UNSET
+
+from adkwire.wire import chunks as c
+from adkwire.wire.argument_stream import ArgumentStream
+from adkwire.wire.chunks import Chunk, FinishReason, Json
+from adkwire.wire.parts import (
+    FINISH_REASONS,
+    MessageFacts,
+    as_text,
+    enum_name,
+    file,
+    joined,
+    kind_of,
+    link,
+    media,
+    response_of,
+    sound,
+    sources,
+)
+
+if TYPE_CHECKING:
+    from google.adk.events.event import Event
+    from google.genai import types
+
+ASK = "adk_request_confirmation"
+"""The name of ADK's synthetic call that carries a question to the person."""
+UNFINISHED = "This call did not finish; its outcome is unknown."
+ABORTED = "INVOCATION_ABORTED"
+OWN_STATE = "adkwire:"
+"""Session state keys with this prefix are ours and are not shown."""
+
+_EMPTY_ANSWER = "MODEL_RETURNED_NO_CONTENT"
+
+
+class Phase(Enum):
+    """Where a call stands; the table is at the top of this file."""
+
+    STREAMED = auto()
+    HELD = auto()
+    RUNNING = auto()
+    ASKED = auto()
+    APPROVED = auto()
+    DENIED = auto()
+    SETTLED = auto()
+
+
+@dataclass(slots=True)
+class _Call:
+    """One tool call of the message."""
+
+    id: str
+    name: str
+    input: Json = None
+    phase: Phase = Phase.STREAMED
+    browser: bool = False
+    ask: str | None = None
+    provider: bool = False
+    arguments: ArgumentStream = field(default_factory=ArgumentStream)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person or a browser has to act before it can go on."""
+        return self.phase in (Phase.ASKED, Phase.HELD) or (
+            self.browser and self.phase in (Phase.RUNNING, Phase.APPROVED)
+        )
+
+
+@dataclass(slots=True)
+class _Said:
+    """A run of partial text, or one other part, that ADK has not stored yet."""
+
+    kind: str
+    texts: list[str]
+    part: "types.Part | None" = None
+
+
+@dataclass(slots=True)
+class _Speaker:
+    """One branch of the run: its open part, and what it said since its last complete event."""
+
+    author: str
+    kind: str = ""
+    part: str = ""
+    sounded: bool = False
+    """Whether it was heard since its last complete event, which repeats the sound."""
+    said: list[_Said] = field(default_factory=list[_Said])
+    calls: "list[types.Part]" = field(default_factory=list["types.Part"])
+
+
+class Unsaved(NamedTuple):
+    """What a speaker has shown and the session does not hold: to be kept when a run stops or fails in mid-text."""
+
+    author: str
+    branch: str | None
+    parts: "list[tuple[str, str | types.Part]]"
+
+
+class Failure(NamedTuple):
+    """Why a run failed, as ADK's error event tells it."""
+
+    code: str
+    message: str
+
+
+Explain: TypeAlias = Callable[[Failure], str]
+"""How a failure is told to the person; the server decides how much is said."""
+
+
+def explain_briefly(failure: Failure) -> str:
+    """Name the failure and keep its words on the server: they may hold what a visitor should not read."""
+    return f"The agent could not answer ({failure.code}). Try again; the server's log says what happened."
+
+
+def explain_fully(failure: Failure) -> str:
+    """Name the failure with its words: for the developer's own machine."""
+    return (
+        f"The agent could not answer: {failure.code}: {failure.message}"
+        if failure.message
+        else explain_briefly(failure)
+    )
+
+
+class Encoder:
+    """Turns the events of one assistant message into chunks. Feed it in order; it keeps no event."""
+
+    def __init__(self, message_id: str, *, explain: Explain = explain_briefly) -> None:
+        self.message_id = message_id
+        self._explain = explain
+        self._speakers: dict[str | None, _Speaker] = {}
+        self._calls: dict[str, _Call] = {}
+        self._step_calls: list[_Call] = []
+        self._in_step = False
+        self._answered = False
+        self._parts = 0
+        self._sources: set[str] = set()
+        self._facts = MessageFacts()
+        self._finish: FinishReason = "stop"
+        self._failure: Failure | None = None
+        self._aborted = False
+
+    def start(self) -> Chunk:
+        """The chunk every response begins with."""
+        return c.Start(message_id=self.message_id)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The error the events told of, if they did."""
+        return self._failure
+
+    def open_calls(self) -> list[tuple[str, str]]:
+        """Ids and names of the calls that are neither settled nor waiting for someone."""
+        return [(call.id, call.name) for call in self._calls.values() if _is_open(call) and not call.provider]
+
+    def unsettled_calls(self) -> list[tuple[str, str]]:
+        """Ids and names of all calls without a result, also those that wait for someone."""
+        return [
+            (call.id, call.name)
+            for call in self._calls.values()
+            if call.phase is not Phase.SETTLED and not call.provider
+        ]
+
+    def unsaved(self) -> list[Unsaved]:
+        """What was shown since the last complete event of each speaker."""
+        return [
+            Unsaved(speaker.author, branch, _parts_of(speaker))
+            for branch, speaker in self._speakers.items()
+            if speaker.said or speaker.calls
+        ]
+
+    def feed(self, event: "Event") -> list[Chunk]:
+        """The chunks this event adds."""
+        out: list[Chunk] = []
+        parts = event.content.parts if event.content is not None else None
+        if event.partial:
+            if parts:
+                self._partial(event, parts, out)
+            return out
+        if parts:
+            self._complete(event, parts, out)
+        elif event.output is not None and event.author != "user":
+            self._workflow_output(event, out)
+        self._facts.learn(event)
+        self._learn_end(event)
+        self._sources_of(event, out)
+        self._actions(event, out)
+        return out
+
+    def pause(self) -> list[Chunk]:
+        """Close what is open, and let the browser have the calls that were held for it. The message may go on."""
+        out: list[Chunk] = []
+        self._close_parts(out)
+        self._release(out)
+        if self._in_step:
+            out.append(c.FinishStep())
+            self._in_step = False
+        return out
+
+    def end(self) -> list[Chunk]:
+        """Close everything and finish the response."""
+        out: list[Chunk] = []
+        self._close_parts(out)
+        self._release(out)
+        for call in self._calls.values():
+            if _is_open(call):
+                self._settle(call, _sealed(call), out)
+        out += self.pause()
+        metadata = self._facts.as_metadata()
+        if self._failure is not None and not self._aborted:
+            if metadata:
+                out.append(c.MessageMetadata(message_metadata=metadata))
+            out.append(c.Error(error_text=self._explain(self._failure)))
+            return out
+        waiting = any(call.waits for call in self._step_calls)
+        if self._step_calls and not waiting:
+            # The last step holds settled calls only: without a written step behind it clients send again, for ever.
+            out += [c.StartStep(), c.FinishStep()]
+            self._step_calls = []
+        if self._aborted:
+            out.append(c.Abort())
+        out.append(c.Finish(finish_reason=self._finish_reason(waiting), message_metadata=metadata))
+        return out
+
+    def _finish_reason(self, waiting: bool) -> FinishReason:
+        if self._aborted:
+            return "interrupted"
+        return "tool-calls" if waiting else self._finish
+
+    def _partial(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
+        for part in parts:
+            text = part.text
+            if text:
+                self._partial_text(event, "reasoning" if part.thought else "text", text, out)
+            elif part.function_call is not None:
+                self._partial_call(event, part, part.function_call, out)
+            elif part.function_response is not None:
+                self._preliminary(part.function_response, out)
+            elif part.tool_call is not None or part.tool_response is not None:
+                self._provider_tool(event, part, out)
+                self._speaker(event).said.append(_Said("tool", [], part))
+            elif (kind := kind_of(part)) == "sound":
+                self._speaker(event).sounded = True
+                out.append(sound(part))
+            elif kind is not None:
+                speaker = self._speaker(event)
+                self._show(speaker, part, out)
+                speaker.said.append(_Said(kind, [], part))
+
+    def _partial_text(self, event: "Event", kind: str, text: str, out: list[Chunk]) -> None:
+        speaker = self._speakers.get(event.branch) or self._speaker(event)
+        if speaker.kind == kind:
+            speaker.said[-1].texts.append(text)
+            out.append(c.TextDelta(speaker.part, text) if kind == "text" else c.ReasoningDelta(speaker.part, text))
+            return
+        speaker.author = event.author
+        speaker.said.append(_Said(kind, [text]))
+        self._say(speaker, kind, text, out)
+
+    def _complete(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
+        if event.author != "user" and any(part.function_response is None for part in parts):
+            self._content(event, parts, out)
+        for part in parts:
+            if part.function_response is not None:
+                self._response(event, part.function_response, out)
+
+    def _content(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
+        speaker = self._speaker(event)
+        streamed = {said.kind for said in speaker.said}
+        for kind in ("reasoning", "text"):
+            if kind in streamed and (rest := _beyond(speaker, kind, parts)):
+                self._say(speaker, kind, rest, out)
+        for part in parts:
+            kind = kind_of(part)
+            if part.tool_call is not None or part.tool_response is not None:
+                self._provider_tool(event, part, out)
+            elif kind is None or kind in streamed:
+                continue
+            elif kind == "sound":
+                if not speaker.sounded:
+                    out.append(sound(part))
+            elif kind == "media":
+                self._show(speaker, part, out)
+            else:
+                self._say(speaker, kind, part.text or "", out)
+        speaker.sounded = False
+        speaker.said.clear()
+        speaker.calls.clear()
+        self._close(speaker, out)
+        self._recover(event)
+        for part in parts:
+            if part.function_call is not None:
+                self._call(event, part.function_call, out)
+
+    def _speaker(self, event: "Event") -> _Speaker:
+        speaker = self._speakers.get(event.branch)
+        if speaker is None:
+            speaker = self._speakers[event.branch] = _Speaker(event.author)
+        speaker.author = event.author
+        return speaker
+
+    def _say(self, speaker: _Speaker, kind: str, text: str, out: list[Chunk]) -> None:
+        if speaker.kind != kind:
+            self._close(speaker, out)
+            self._step(out)
+            self._parts += 1
+            speaker.kind, speaker.part = kind, f"{kind}-{self._parts}"
+            out.append(c.TextStart(id=speaker.part) if kind == "text" else c.ReasoningStart(id=speaker.part))
+        if kind == "text":
+            out.append(c.TextDelta(id=speaker.part, delta=text))
+        else:
+            out.append(c.ReasoningDelta(id=speaker.part, delta=text))
+
+    def _show(self, speaker: _Speaker, part: "types.Part", out: list[Chunk]) -> None:
+        self._close(speaker, out)
+        self._step(out)
+        out += media(part)
+
+    def _close(self, speaker: _Speaker, out: list[Chunk]) -> None:
+        if speaker.kind:
+            out.append(c.TextEnd(id=speaker.part) if speaker.kind == "text" else c.ReasoningEnd(id=speaker.part))
+            speaker.kind = ""
+
+    def _close_parts(self, out: list[Chunk]) -> None:
+        for speaker in self._speakers.values():
+            self._close(speaker, out)
+
+    def _step(self, out: list[Chunk]) -> None:
+        """Make sure that model content has a step of its own to go to."""
+        if self._in_step:
+            if not self._answered or any(call.phase is not Phase.SETTLED for call in self._step_calls):
+                return
+            out += self.pause()
+        out.append(c.StartStep())
+        self._in_step, self._answered = True, False
+        self._step_calls = []
+
+    def _partial_call(self, event: "Event", part: "types.Part", fc: "types.FunctionCall", out: list[Chunk]) -> None:
+        if not fc.id or (fc.partial_args is None and fc.will_continue is None and fc.id not in self._calls):
+            return
+        call = self._calls.get(fc.id)
+        if call is None:
+            if not fc.name:
+                return
+            # An open text stays open: the complete event has the calls behind all text, and so has the message.
+            call = self._announce(fc.id, fc.name, out)
+            self._speaker(event).calls.append(_without_arguments(part, fc))
+            out.append(c.ToolInputStart(tool_call_id=call.id, tool_name=call.name))
+        if call.phase is Phase.STREAMED and (delta := call.arguments.add(fc.partial_args or ())):
+            out.append(c.ToolInputDelta(tool_call_id=call.id, input_text_delta=delta))
+
+    def _announce(self, call_id: str, name: str, out: list[Chunk]) -> _Call:
+        self._step(out)
+        call = self._calls[call_id] = _Call(call_id, name)
+        self._step_calls.append(call)
+        return call
+
+    def _call(self, event: "Event", fc: "types.FunctionCall", out: list[Chunk]) -> None:
+        if not fc.id or not fc.name:
+            return
+        if fc.name == ASK:
+            self._ask(fc, out)
+            return
+        call = self._calls.get(fc.id)
+        if call is not None and call.phase is not Phase.STREAMED:
+            return
+        call = call or self._announce(fc.id, fc.name, out)
+        call.input = fc.args or {}
+        call.browser = fc.id in (event.long_running_tool_ids or ())
+        if not call.browser:
+            self._make_available(call, out)
+            return
+        call.phase = Phase.HELD
+        # Not `tool-input-available`: that would let the page execute before anyone could ask. Streamed arguments are
+        # begun anew, because a question must show all of them.
+        out.append(c.ToolInputStart(tool_call_id=call.id, tool_name=call.name))
+        out.append(c.ToolInputDelta(tool_call_id=call.id, input_text_delta=as_text(call.input)))
+
+    def _make_available(self, call: _Call, out: list[Chunk]) -> None:
+        call.phase = Phase.RUNNING
+        out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
+
+    def _release(self, out: list[Chunk]) -> None:
+        for call in self._step_calls:
+            if call.phase is Phase.HELD:
+                self._make_available(call, out)
+
+    def _ask(self, fc: "types.FunctionCall", out: list[Chunk]) -> None:
+        question = fc.args or {}
+        original: dict[str, Json] = question.get("originalFunctionCall") or {}
+        call = self._calls.get(original.get("id") or "")
+        if call is None or fc.id is None or call.phase not in (Phase.HELD, Phase.RUNNING):
+            return
+        call.phase, call.ask = Phase.ASKED, fc.id
+        out.append(c.ToolApprovalRequest(approval_id=fc.id, tool_call_id=call.id))
+        asked: dict[str, Json] = question.get("toolConfirmation") or {}
+        more = {key: asked[key] for key in ("hint", "payload") if asked.get(key)}
+        if more:
+            out.append(c.Data(type="data-approval", id=fc.id, data={"toolCallId": call.id, **more}))
+
+    def _response(self, event: "Event", fr: "types.FunctionResponse", out: list[Chunk]) -> None:
+        if fr.name == ASK:
+            self._verdict(fr, out)
+            return
+        call = self._calls.get(fr.id or "")
+        if call is None or call.phase is Phase.SETTLED or call.id in event.actions.requested_tool_confirmations:
+            return
+        if fr.will_continue:
+            self._preliminary(fr, out)
+        else:
+            self._settle(call, _outcome(call, fr), out)
+        for part in fr.parts or ():
+            if part.inline_data is not None:
+                out += file(part.inline_data.mime_type, part.inline_data.data)
+            elif part.file_data is not None:
+                out += link(part.file_data.mime_type, part.file_data.file_uri)
+
+    def _preliminary(self, fr: "types.FunctionResponse", out: list[Chunk]) -> None:
+        call = self._calls.get(fr.id or "")
+        if call is not None and call.phase is not Phase.SETTLED:
+            out.append(c.ToolOutputAvailable(tool_call_id=call.id, output=response_of(fr), preliminary=True))
+
+    def _settle(self, call: _Call, outcome: Chunk, out: list[Chunk]) -> None:
+        if call.phase is Phase.HELD:
+            self._make_available(call, out)
+        call.phase = Phase.SETTLED
+        self._answered = True
+        out.append(outcome)
+
+    def _verdict(self, fr: "types.FunctionResponse", out: list[Chunk]) -> None:
+        call = next((call for call in self._calls.values() if call.ask == fr.id), None)
+        if call is None or call.phase is not Phase.ASKED or fr.id is None:
+            return
+        approved = (fr.response or {}).get("confirmed") is True
+        call.phase = Phase.APPROVED if approved else Phase.DENIED
+        out.append(c.ToolApprovalResponse(approval_id=fr.id, approved=approved))
+        if approved and call.browser:
+            out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
+
+    def _provider_tool(self, event: "Event", part: "types.Part", out: list[Chunk]) -> None:
+        """A tool that the model's provider ran itself: no page and no person has a part in it, so no step waits."""
+        self._close(self._speaker(event), out)
+        if (tool := part.tool_call) is not None and tool.id and tool.id not in self._calls:
+            name = enum_name(tool.tool_type) or "tool"
+            self._step(out)
+            self._calls[tool.id] = _Call(tool.id, name, tool.args or {}, Phase.RUNNING, provider=True)
+            out.append(
+                c.ToolInputAvailable(
+                    tool_call_id=tool.id, tool_name=name, input=tool.args or {}, provider_executed=True, dynamic=True
+                )
+            )
+        answer = part.tool_response
+        call = self._calls.get(answer.id or "") if answer is not None else None
+        if answer is not None and call is not None and call.phase is not Phase.SETTLED:
+            call.phase = Phase.SETTLED
+            out.append(
+                c.ToolOutputAvailable(
+                    tool_call_id=call.id, output=answer.response, provider_executed=True, dynamic=True
+                )
+            )
+
+    def _workflow_output(self, event: "Event", out: list[Chunk]) -> None:
+        """A workflow of plain functions says its result in `output`; only the one of the whole graph is the answer."""
+        if not any("/" not in path for path in event.node_info.output_for or ()):
+            return
+        speaker = self._speaker(event)
+        self._say(speaker, "text", event.output if isinstance(event.output, str) else as_text(event.output), out)
+        self._close(speaker, out)
+        self._recover(event)
+
+    def _recover(self, event: "Event") -> None:
+        """A node that failed and was tried again has done it; what an interrupted one leaves behind is no recovery."""
+        if not event.interrupted:
+            self._failure, self._aborted = None, False
+
+    def _learn_end(self, event: "Event") -> None:
+        if event.finish_reason is not None:
+            self._finish = FINISH_REASONS.get(enum_name(event.finish_reason), "other")
+        if event.error_code == ABORTED:
+            self._aborted = True
+        elif event.error_code and event.error_code != _EMPTY_ANSWER:
+            self._failure = Failure(event.error_code, event.error_message or "")
+
+    def _sources_of(self, event: "Event", out: list[Chunk]) -> None:
+        if event.grounding_metadata is None and event.citation_metadata is None:
+            return
+        for source in sources(event):
+            if source.key not in self._sources:
+                self._sources.add(source.key)
+                out.append(source.chunk(f"source-{len(self._sources)}"))
+
+    def _actions(self, event: "Event", out: list[Chunk]) -> None:
+        actions = event.actions
+        if actions.transfer_to_agent:
+            out.append(c.Data(type="data-transfer", data={"from": event.author, "to": actions.transfer_to_agent}))
+        if actions.state_delta:
+            shown = {k: v for k, v in actions.state_delta.items() if not k.startswith(("temp:", OWN_STATE))}
+            if shown:
+                out.append(c.Data(type="data-state", data={"delta": shown}))
+        if actions.artifact_delta:
+            out.append(c.Data(type="data-artifact", data={"versions": dict(actions.artifact_delta)}))
+
+
+def _is_open(call: _Call) -> bool:
+    return call.phase is not Phase.SETTLED and not call.waits
+
+
+def _parts_of(speaker: _Speaker) -> "list[tuple[str, str | types.Part]]":
+    said: list[tuple[str, str | types.Part]] = [(said.kind, said.part or "".join(said.texts)) for said in speaker.said]
+    return said + [("call", part) for part in speaker.calls]
+
+
+def _without_arguments(part: "types.Part", fc: "types.FunctionCall") -> "types.Part":
+    """A call whose arguments never came whole: half of them would be another call than the model meant."""
+    empty: dict[str, Json] = {"args": {}, "partial_args": None, "will_continue": None}
+    return part.model_copy(update={"function_call": fc.model_copy(update=empty)})
+
+
+def _sealed(call: _Call) -> Chunk:
+    if call.phase is Phase.DENIED:
+        return c.ToolOutputDenied(tool_call_id=call.id)
+    by_provider = call.provider or UNSET
+    return c.ToolOutputError(
+        tool_call_id=call.id, error_text=UNFINISHED, provider_executed=by_provider, dynamic=by_provider
+    )
+
+
+def _outcome(call: _Call, fr: "types.FunctionResponse") -> Chunk:
+    """What came of a call. `{"error": "..."}` and nothing else is how ADK and our plugin report a failure."""
+    if call.phase is Phase.DENIED:
+        return c.ToolOutputDenied(tool_call_id=call.id)
+    response = fr.response
+    if response is not None and len(response) == 1 and isinstance(error := response.get("error"), str):
+        return c.ToolOutputError(tool_call_id=call.id, error_text=error)
+    return c.ToolOutputAvailable(tool_call_id=call.id, output=response_of(fr))
+
+
+def _beyond(speaker: _Speaker, kind: str, parts: "list[types.Part]") -> str:
+    """What the complete text of a kind has beyond what was streamed of it; nothing when it is another text."""
+    streamed = "".join(text for said in speaker.said if said.kind == kind for text in said.texts)
+    whole = joined(part.text for part in parts if kind_of(part) == kind)
+    return whole[len(streamed) :] if whole.startswith(streamed) else ""

@@ -1,0 +1,36 @@
+// Usage: node client.mjs MODULE BASE_URL < jobs.json
+// MODULE is an installed alias of `ai` or a file that re-exports one. A job is {name, chat, drive, ...arguments}.
+// Prints one JSON line per job: what every client of it saw, and what the server's history says afterwards.
+import { readFileSync } from "node:fs";
+import { isAbsolute } from "node:path";
+import { pathToFileURL } from "node:url";
+import { drivers, Scene } from "./drivers.mjs";
+
+const [module, base] = process.argv.slice(2);
+const ai = await import(isAbsolute(module) ? pathToFileURL(module) : module);
+
+async function perform({ name, chat, drive, ...args }) {
+  const scene = new Scene(ai, base, chat);
+  let failure = null;
+  try {
+    await drivers[drive](scene, args);
+  } catch (error) {
+    failure = error.stack;
+  }
+  const clients = {};
+  for (const [key, client] of Object.entries(scene.clients)) clients[key] = await client.record();
+  return { name, chat, failure, clients, history: await scene.history(), seen: scene.seen };
+}
+
+// `$CHAT` in an argument is the chat's id: a name that no other scenario has.
+const jobs = JSON.parse(readFileSync(0, "utf8")).map((job) => JSON.parse(JSON.stringify(job).replaceAll("$CHAT", job.chat)));
+const AT_ONCE = 6;
+
+/** Chats do not disturb each other, so a few are used at the same time, as on any server. */
+async function worker() {
+  for (let job = jobs.shift(); job; job = jobs.shift()) process.stdout.write(`${JSON.stringify(await perform(job))}\n`);
+}
+
+await Promise.all(Array.from({ length: AT_ONCE }, worker));
+// A hanging scenario must not keep the process: end it, once all is written.
+process.stdout.write("", () => process.exit(0));

@@ -1,0 +1,202 @@
+// What a person does with a page, one function per way of using it. A driver acts; pytest judges.
+import { ChatClient } from "./chat-client.mjs";
+
+/** The world of one scenario: its chat, its clients, and the routes a page calls besides the transport. */
+export class Scene {
+  constructor(ai, base, chat) {
+    Object.assign(this, { ai, base, chat, clients: {}, seen: {} });
+  }
+
+  open(name, options = {}) {
+    return (this.clients[name] = new ChatClient(this.ai, this.base, { id: this.chat, ...options }));
+  }
+
+  async history() {
+    const response = await fetch(`${this.base}/api/chats/${encodeURIComponent(this.chat)}`);
+    return response.ok ? response.json() : { status: response.status, text: await response.text() };
+  }
+
+  /** Open a page the way an app does on load: history first, then the transport's own resume. */
+  async load(name) {
+    this.seen.loaded = await this.history();
+    return this.open(name, { messages: this.seen.loaded.messages });
+  }
+
+  /** One message in a chat of its own, as somebody else might send it. */
+  async sayElsewhere(text) {
+    const message = { id: `user-${this.chat}-elsewhere`, role: "user", parts: [{ type: "text", text }] };
+    const response = await fetch(`${this.base}/api/chat`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ id: `${this.chat}-elsewhere`, messages: [message], trigger: "submit-message" }),
+    });
+    await response.text();
+  }
+
+  async stop(run) {
+    const response = await fetch(`${this.base}/api/chat/${encodeURIComponent(this.chat)}/stop`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(run ? { run } : {}),
+    });
+    this.seen.stop = { status: response.status, body: await response.json() };
+  }
+
+  /** Follow whatever runs in the chat to its end. */
+  async ended() {
+    const response = await fetch(`${this.base}/api/chat/${encodeURIComponent(this.chat)}/stream`);
+    await response.text();
+  }
+}
+
+const lastMessageOnly = {
+  prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) => ({
+    body: { id, message: messages.at(-1), trigger, messageId },
+  }),
+};
+
+/** One message after the other; with `lastOnly` the page sends only the newest, as the SDK's documentation shows. */
+async function say(scene, { texts, lastOnly }) {
+  const page = scene.open("page", { transport: lastOnly ? lastMessageOnly : {} });
+  for (const text of texts) await page.chat.sendMessage({ text });
+}
+
+/** Begin an answer and come back when `after` (text or a part's type) is on the screen, with the answer still running. */
+async function begin(scene, { text, after }) {
+  const page = scene.open("page");
+  const whole = page.chat.sendMessage({ text });
+  await page.untilSeen(after);
+  return { page, whole };
+}
+
+const copyOf = ({ id, parts }) => ({ id, role: "user", parts });
+
+export const drivers = {
+  say,
+
+  async attach(scene, { text, files }) {
+    await scene.open("page").chat.sendMessage({ text, files });
+  },
+
+  /** The last answer again, or the one at `index`. */
+  async regenerate(scene, { index, ...args }) {
+    await say(scene, args);
+    const { chat } = scene.clients.page;
+    scene.seen.before = structuredClone(chat.messages);
+    await chat.regenerate(index === undefined ? {} : { messageId: chat.messages[index].id });
+  },
+
+  async edit(scene, { index, text, ...args }) {
+    await say(scene, args);
+    const { chat } = scene.clients.page;
+    scene.seen.before = structuredClone(chat.messages);
+    await chat.sendMessage({ text, messageId: chat.messages[index].id });
+  },
+
+  /** As the stop button of a page does: end it on the server, drop the connection, go on talking. */
+  async stop(scene, args) {
+    const { page, whole } = await begin(scene, args);
+    await page.chat.stop();
+    await Promise.all([whole, scene.stop(page.run())]);
+    await scene.ended();
+    scene.seen.stopped = { messages: structuredClone(page.chat.messages), history: await scene.history() };
+    await page.chat.sendMessage({ text: args.next });
+  },
+
+  /** Stopped from elsewhere: the stream itself has to end well. */
+  async "stop-from-elsewhere"(scene, args) {
+    const { page, whole } = await begin(scene, args);
+    await Promise.all([whole, scene.stop(page.run())]);
+    await page.chat.sendMessage({ text: args.next });
+  },
+
+  async "stop-idle"(scene, { text }) {
+    await say(scene, { texts: [text] });
+    await scene.stop(scene.clients.page.run());
+  },
+
+  async "retry-after"(scene, { text }) {
+    await say(scene, { texts: [text] });
+    await scene.open("again").chat.sendMessage(copyOf(scene.clients.page.chat.messages[0]));
+  },
+
+  /** Nothing is said for a while but comments, then the answer goes on. */
+  async heartbeat(scene, args) {
+    const { page, whole } = await begin(scene, args);
+    await page.until("two comments", () => page.fetch.requests[0].stream.comments > 1);
+    await scene.sayElsewhere(args.release);
+    await whole;
+  },
+
+  /** The same message again while it is being answered: both get the whole answer. */
+  async "retry-running"(scene, args) {
+    const { page, whole } = await begin(scene, args);
+    const again = scene.open("again");
+    const same = again.chat.sendMessage(copyOf(page.chat.messages[0]));
+    await again.untilSeen(args.after);
+    await scene.sayElsewhere(args.release);
+    await Promise.all([whole, same]);
+  },
+
+  async "retry-at-once"(scene, { text }) {
+    const message = { id: `user-of-${scene.chat}`, role: "user", parts: [{ type: "text", text }] };
+    const pages = [scene.open("page"), scene.open("again")];
+    await Promise.all(pages.map((page) => page.chat.sendMessage(copyOf(message))));
+  },
+
+  async "resume-running"(scene, args) {
+    const { whole } = await begin(scene, args);
+    const second = await scene.load("second");
+    const rest = second.chat.resumeStream();
+    await second.untilSeen(args.after);
+    if (args.release) await scene.sayElsewhere(args.release);
+    await Promise.all([whole, rest]);
+  },
+
+  /** Two pages of one chat, one after the other; the first one never hears of what the second one asked. */
+  async "two-pages"(scene, { texts }) {
+    const [first, second, third] = texts;
+    await say(scene, { texts: [first] });
+    await (await scene.load("second")).chat.sendMessage({ text: second });
+    await scene.clients.page.chat.sendMessage({ text: third });
+  },
+
+  /** A page that sends an answer back with nothing in it that was asked for. */
+  async resend(scene, { text }) {
+    await say(scene, { texts: [text] });
+    await scene.clients.page.chat.sendMessage();
+  },
+
+  async "resume-idle"(scene, { text }) {
+    await say(scene, { texts: [text] });
+    await (await scene.load("second")).chat.resumeStream();
+  },
+
+  /** The tab is closed in mid-answer: the run goes on, the next page finds all of it. */
+  async disconnect(scene, args) {
+    const { page, whole } = await begin(scene, args);
+    await page.chat.stop();
+    await whole;
+    const second = await scene.load("second");
+    const rest = second.chat.resumeStream();
+    await second.untilSeen(args.after);
+    if (args.release) await scene.sayElsewhere(args.release);
+    await rest;
+  },
+
+  /** Typing over a running answer in one page, with no word to the server but the new message. */
+  async replace(scene, args) {
+    const { page, whole } = await begin(scene, args);
+    await page.chat.stop();
+    await whole;
+    scene.seen.stopped = { messages: structuredClone(page.chat.messages) };
+    await page.chat.sendMessage({ text: args.next });
+  },
+
+  /** A second page types while the first one is being answered. */
+  async "replace-from-elsewhere"(scene, args) {
+    const { whole } = await begin(scene, args);
+    const second = await scene.load("second");
+    await Promise.all([second.chat.sendMessage({ text: args.next }), whole]);
+  },
+};

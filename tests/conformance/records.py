@@ -1,0 +1,114 @@
+"""What a Node client saw, as Python values, and how to get it: one process per `ai` package runs a list of jobs."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PINNED = ("6.0.0", "6.0.100", "6.0.326", "7.0.31", "7.0.169")
+NODE_TIMEOUT = 600.0
+
+Json = Any
+Message = dict[str, Any]
+Chunk = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One stock client at the end of a scenario."""
+
+    messages: list[Message]
+    status: str
+    statuses: list[str]
+    error: str | None
+    errors: list[str]
+    finishes: list[dict[str, Any]]
+    tool_calls: list[dict[str, Any]]
+    data: list[dict[str, Any]]
+    requests: list[dict[str, Any]]
+
+    @property
+    def answer(self) -> Message:
+        """The last message, which must be the assistant's."""
+        assert self.messages, "the page is empty"
+        assert self.messages[-1]["role"] == "assistant", self.messages[-1]
+        return self.messages[-1]
+
+    @property
+    def text(self) -> str:
+        """The visible text of the last answer."""
+        return text_of(self.answer)
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """Every chunk that reached this page, over all its requests."""
+        return [chunk for request in self.requests if request["stream"] for chunk in request["stream"]["chunks"]]
+
+    @property
+    def runs(self) -> list[str]:
+        """The run named by each response."""
+        return [request["headers"]["x-adkwire-run"] for request in self.requests if request["stream"]]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One scenario: its pages, the server's history afterwards, and what a driver noted on the way."""
+
+    name: str
+    chat: str
+    failure: str | None
+    pages: dict[str, Page]
+    history: dict[str, Any]
+    seen: dict[str, Any]
+
+    @property
+    def page(self) -> Page:
+        """The page the scenario began in."""
+        return self.pages["page"]
+
+
+def text_of(message: Message) -> str:
+    """The text parts of a message, joined."""
+    return "".join(part["text"] for part in message["parts"] if part["type"] == "text")
+
+
+def parts_of(message: Message, kind: str) -> list[dict[str, Any]]:
+    """The parts of one type."""
+    return [part for part in message["parts"] if part["type"] == kind]
+
+
+def packages() -> dict[str, str]:
+    """Version -> module to import: the pinned aliases, or `ADKWIRE_AI_VERSIONS=7.0.200=/dir/ai-7.mjs,...`."""
+    if given := os.environ.get("ADKWIRE_AI_VERSIONS"):
+        return dict(item.split("=", 1) for item in given.split(","))
+    return {version: f"ai-{version.replace('.', '-')}" for version in PINNED}
+
+
+def drive(module: str, base: str, jobs: Iterable[Mapping[str, Json]]) -> dict[str, Record]:
+    """Run the jobs in one Node process with this `ai`; the records by name."""
+    done = subprocess.run(
+        ["node", "client.mjs", module, base],
+        cwd=HERE,
+        input=json.dumps(list(jobs)),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=NODE_TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, f"node ended with {done.returncode}:\n{done.stderr}"
+    # Not splitlines(): it would also cut at U+2028, which JSON leaves as it is.
+    records = (_record(json.loads(line)) for line in done.stdout.split("\n") if line)
+    return {record.name: record for record in records}
+
+
+def _record(line: dict[str, Any]) -> Record:
+    clients = line.pop("clients")
+    return Record(pages={name: _page(client) for name, client in clients.items()}, **line)
+
+
+def _page(client: dict[str, Any]) -> Page:
+    return Page(tool_calls=client.pop("toolCalls"), **client)

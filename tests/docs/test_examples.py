@@ -1,0 +1,122 @@
+"""The examples do what they say."""
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from starlette.testclient import TestClient
+
+from tests.docs.tables import ROOT
+from tests.servers import clean_environment, serve
+
+EXAMPLES = ROOT / "examples"
+
+
+def ask(chat: str, text: str) -> dict[str, Any]:
+    return {"id": chat, "messages": [{"id": f"{chat}-u", "role": "user", "parts": [{"type": "text", "text": text}]}]}
+
+
+def chunks(stream: str) -> list[dict[str, Any]]:
+    lines = [line.removeprefix("data: ") for line in stream.splitlines() if line.startswith("data: ")]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def said(stream: str) -> str:
+    return "".join(chunk["delta"] for chunk in chunks(stream) if chunk["type"] == "text-delta")
+
+
+def fetch(url: str, body: dict[str, Any] | None = None) -> str:
+    data = None if body is None else json.dumps(body).encode()
+    with urlopen(Request(url, data, {"content-type": "application/json"}), timeout=30) as response:
+        return response.read().decode()
+
+
+def test_every_example_is_tested() -> None:
+    assert {file.name for file in EXAMPLES.glob("*.py")} == {"fastapi_app.py", "offline_agent.py", "weather_agent.py"}
+
+
+def test_the_offline_agent_answers_without_a_key(tmp_path: Path) -> None:
+    with serve(str(EXAMPLES / "offline_agent.py"), cwd=tmp_path) as server:
+        stream = fetch(f"{server.url}/api/chat", ask("c", "roll"))
+    assert said(stream) == "The die shows 6."
+    kinds = {chunk["type"] for chunk in chunks(stream)}
+    assert {"reasoning-delta", "tool-input-available", "tool-output-available"} <= kinds
+    assert (tmp_path / ".adkwire/state.db").is_file()
+
+
+def test_the_weather_agent_is_served_with_a_key(tmp_path: Path) -> None:
+    with serve(str(EXAMPLES / "weather_agent.py"), cwd=tmp_path, env={"GOOGLE_API_KEY": "none"}) as server:
+        info = json.loads(fetch(f"{server.url}/api/info"))
+    assert info["agent"] == "weather"
+    assert info["model"].startswith("gemini")
+    assert [tool["name"] for tool in info["tools"]] == ["get_weather"]
+
+
+def test_the_weather_agent_says_that_it_needs_a_key(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "adkwire.cli", "serve", str(EXAMPLES / "weather_agent.py"), "--port", "0"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+    assert "GOOGLE_API_KEY" in ended.stderr
+
+
+async def test_the_weather_tool_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+    get_weather = importlib.import_module("weather_agent").get_weather
+    assert (await get_weather("Tokyo"))["condition"] == "cloudy"
+    assert set(await get_weather("Nowhere")) == {"error"}
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+    monkeypatch.setenv("API_KEYS", "alice=first,bob=second")
+    for name in ("fastapi_app", "offline_agent"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    app = importlib.import_module("fastapi_app").app
+    with TestClient(app, base_url="http://chat.example.com") as client:
+        yield client
+
+
+def as_user(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def test_the_app_serves_its_own_routes_and_ours(client: TestClient) -> None:
+    assert client.get("/hello").json() == {"hello": "world"}
+    response = client.post("/api/chat", json=ask("c", "roll"), headers=as_user("first"))
+    assert said(response.text) == "The die shows 6."
+
+
+def test_the_app_keeps_its_users_apart(client: TestClient) -> None:
+    client.post("/api/chat", json=ask("c", "roll"), headers=as_user("first"))
+    assert client.get("/api/chats/c", headers=as_user("first")).status_code == 200
+    assert client.get("/api/chats/c", headers=as_user("second")).status_code == 404
+    assert client.get("/api/chats", headers=as_user("second")).json() == {"chats": []}
+
+
+@pytest.mark.parametrize("headers", [{}, as_user(""), as_user("third"), as_user("alice=first")])
+def test_the_app_refuses_strangers(client: TestClient, headers: dict[str, str]) -> None:
+    response = client.post("/api/chat", json=ask("c", "roll"), headers=headers)
+    assert response.status_code == 401
+    assert response.json()["error"]["message"] == "A valid key is needed."
+
+
+def test_the_app_answers_to_its_own_names_only(client: TestClient) -> None:
+    assert client.get("/api/info", headers={"host": "evil.example", **as_user("first")}).status_code == 421
+    allowed = client.get("/api/info", headers={"origin": "http://localhost:3000", **as_user("first")})
+    assert allowed.headers["access-control-allow-origin"] == "http://localhost:3000"

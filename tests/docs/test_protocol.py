@@ -1,0 +1,158 @@
+"""The pages say what the code does: nothing missing, nothing made up."""
+
+import re
+from typing import get_args
+
+import msgspec
+import pytest
+from fastapi import FastAPI
+from google.adk.agents import LlmAgent
+from google.adk.events.event import Event
+from google.adk.models.cache_metadata import CacheMetadata
+from google.genai import types
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+import adkwire
+import adkwire.testing
+from adkwire import Settings, create_app
+from adkwire.server.security import error_response
+from adkwire.testing import Say, ScriptedModel, steps
+from adkwire.wire.parts import MessageFacts
+from tests.docs import tables
+from tests.docs.tables import DOCS, TABLES, written
+
+_CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+def section(text: str, title: str) -> str:
+    """What stands under a heading, up to the next heading of its level or above."""
+    level, _, _ = title.partition(" ")
+    _, _, rest = text.partition(f"\n{title}\n")
+    assert rest, f"there is no heading {title!r}"
+    return re.split(rf"\n#{{1,{len(level)}}} ", rest)[0]
+
+
+def first_cells(text: str) -> set[str]:
+    return set(_CELL.findall(text))
+
+
+def app() -> FastAPI:
+    agent = LlmAgent(name="a", model=ScriptedModel(turns=[[Say("a")]]))
+    return create_app(agent, settings=Settings(db="memory:", ui=False))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_are_as_the_code_makes_them(name: str) -> None:
+    table = TABLES[name]
+    text, start, end = written(table.page, name)
+    assert text[start:end] == table.make(), f"{table.page} is behind: run `python -m tests.docs.tables`"
+
+
+def test_every_table_in_a_page_is_made_from_the_code() -> None:
+    marked = {name for file in DOCS.rglob("*.md") for name in re.findall(r"<!-- table: (.+) -->", file.read_text())}
+    assert marked == set(TABLES)
+
+
+def test_routes_are_those_of_the_server() -> None:
+    served = app()
+    routers = [*served.routes, *served.state.bridge.router().routes]
+    methods = {(route.path, method) for route in routers if isinstance(route, Route) for method in route.methods or ()}
+    routes = {f"{method} {path}" for path, method in methods if method not in ("HEAD", "OPTIONS")}
+    assert {"POST /api/chat", "GET /readyz"} < routes
+    assert first_cells(section(page("protocol.md"), "## Routes")) == routes
+    assert {path for path, method in methods if method == "OPTIONS"} == {p for p, _ in methods if p.startswith("/api")}
+
+
+def test_the_internal_error_is_told_as_documented() -> None:
+    response = error_response(None)
+    code = msgspec.json.decode(bytes(response.body))["error"]["code"]
+    assert f"| {response.status_code} | `{code}` |" in tables.errors_table()
+
+
+def test_every_refusal_has_a_code_of_its_own() -> None:
+    kinds = tables.request_errors()
+    assert len({(kind.status, kind.code) for kind in kinds}) == len(kinds) > 10
+
+
+def test_data_chunks_are_those_of_the_encoder() -> None:
+    assert first_cells(section(page("protocol.md"), "### Data chunks")) == tables.data_types() != set()
+
+
+def test_message_metadata_is_what_the_encoder_learns() -> None:
+    facts = MessageFacts()
+    facts.learn(
+        Event(
+            author="agent",
+            content=types.Content(role="model", parts=[types.Part(text="a")]),
+            model_version="m",
+            finish_reason=types.FinishReason.STOP,
+            usage_metadata=types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=1,
+                candidates_token_count=1,
+                total_token_count=2,
+                thoughts_token_count=1,
+                cached_content_token_count=1,
+            ),
+            grounding_metadata=types.GroundingMetadata(),
+            citation_metadata=types.CitationMetadata(),
+            cache_metadata=CacheMetadata(fingerprint="f", contents_count=1),
+        )
+    )
+    metadata = facts.as_metadata()
+    text = section(page("protocol.md"), "### Message metadata")
+    assert first_cells(text) == set(metadata)
+    assert "{" + ", ".join(metadata["usage"]) + "}" in text
+
+
+def test_numbers_are_the_defaults() -> None:
+    rows = re.findall(r"\| `(\w+)` \| (\d+)(?: s)? \|", section(page("protocol.md"), "## Numbers"))
+    assert len(rows) > 5
+    for name, value in rows:
+        assert float(value) == Settings.model_fields[name].default, name
+
+
+def test_settings_and_options_are_all_there() -> None:
+    assert first_cells(section(page("settings.md"), "## All settings")) == set(Settings.model_fields)
+    options = first_cells(section(page("settings.md"), "## Options of `adkwire serve`"))
+    assert {"TARGET", "--port", "--no-ui"} <= options
+
+
+@pytest.mark.parametrize("name", ["allow_origin", "allow_host"])
+def test_lists_in_the_environment_are_separated_by_commas(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"ADKWIRE_{name.upper()}", "one.example, two.example")
+    assert getattr(Settings.load(), name) == ("one.example", "two.example")
+
+
+def test_stream_headers_are_as_documented() -> None:
+    message = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    with TestClient(app(), base_url="http://localhost", client=("127.0.0.1", 1)) as client:
+        response = client.post("/api/chat", json={"id": "c", "messages": [message]})
+    headers = section(page("protocol.md"), "## The stream").partition("One chunk is one event")[0]
+    documented = dict(re.findall(r"^\| `([^`]+)` \| `?([^`|]+?)`? \|$", headers, re.MULTILINE))
+    assert documented.pop("x-adkwire-run")
+    assert documented.items() <= dict(response.headers).items()
+    assert len(documented) == 4
+    run = response.headers["x-adkwire-run"]
+    assert response.text.startswith(f'id: {run}:0\ndata: {{"type":"start","messageId":"msg-')
+    assert response.text.endswith("data: [DONE]\n\n")
+
+
+def test_reference_has_the_public_names_and_no_others() -> None:
+    listed = set(re.findall(r"^::: (\S+)$", page("reference.md"), re.MULTILINE))
+    public = {f"adkwire.{name}" for name in adkwire.__all__}
+    assert listed == public | {f"adkwire.testing.{name}" for name in adkwire.testing.__all__}
+
+
+def test_the_steps_of_a_script_are_explained() -> None:
+    explained = {cell.partition("(")[0] for row in first_cells_of_steps() for cell in row}
+    assert explained == {step.__name__ for step in get_args(steps.Step)}
+
+
+def first_cells_of_steps() -> list[list[str]]:
+    rows = [line.split("|")[1] for line in page("testing.md").splitlines() if re.match(r"\| `[A-Z]\w+\(", line)]
+    return [re.findall(r"`([^`]+)`", row) for row in rows]

@@ -1,0 +1,102 @@
+// What a person does on the page, by the names a person (or a screen reader) finds.
+import assert from "node:assert/strict";
+import { crc32, deflateSync } from "node:zlib";
+
+export class ChatPage {
+  constructor({ page, url }) {
+    this.page = page;
+    this.url = url;
+    this.box = page.getByRole("textbox", { name: "Message" });
+    this.log = page.getByRole("log");
+    this.send = page.getByRole("button", { name: "Send" });
+    this.stop = page.getByRole("button", { name: "Stop", exact: true });
+    this.alert = page.getByRole("alert");
+    this.list = page.getByRole("navigation", { name: "Chats" });
+    this.answers = page.getByRole("article", { name: "Agent" });
+  }
+
+  async open(hash = "") {
+    await this.page.goto(this.url + hash);
+    await this.box.waitFor();
+    return this;
+  }
+
+  async write(text) {
+    await this.box.fill(text);
+    await this.box.press("Enter");
+  }
+
+  /** Says something and waits until the answer is complete. */
+  async ask(text) {
+    const before = await this.answers.count();
+    await this.write(text);
+    await this.answers.nth(before).waitFor();
+    await this.idle();
+    return this.answers.nth(before);
+  }
+
+  async idle() {
+    await this.page.locator('[role=log][aria-busy="false"]').waitFor();
+  }
+
+  /** Waits until the last answer has counted this far. */
+  async hears(number) {
+    await this.answers.last().filter({ hasText: new RegExp(`(?<!\\d)${number}(?!\\d)`) }).waitFor();
+  }
+
+  /** All that the transcript says, folded parts included, and its pictures. */
+  async transcript() {
+    return {
+      text: await this.log.evaluate((node) => [...node.querySelectorAll("article")].map((part) => part.textContent)),
+      pictures: await this.log.locator("img").evaluateAll((nodes) => nodes.map((node) => node.src)),
+    };
+  }
+
+  get chatId() {
+    const id = /#\/c\/(.+)$/.exec(this.page.url())?.[1];
+    assert.ok(id, `no chat in the address ${this.page.url()}`);
+    return decodeURIComponent(id);
+  }
+
+  async history() {
+    const response = await this.page.request.get(new URL(`api/chats/${this.chatId}`, this.url).href);
+    assert.equal(response.status(), 200);
+    return response.json();
+  }
+
+  async assertFits() {
+    const wide = await this.page.evaluate(() =>
+      [document.scrollingElement, document.querySelector(".transcript")]
+        .filter((node) => node.scrollWidth > node.clientWidth)
+        .map((node) => `${node.className || node.tagName}: ${node.scrollWidth} in ${node.clientWidth}`));
+    assert.deepEqual(wide, [], "something is wider than the screen");
+  }
+}
+
+/** The numbers in a text, in order. */
+export function numbers(text) {
+  return (text.match(/\d+/g) ?? []).map(Number);
+}
+
+export function upTo(last) {
+  return Array.from({ length: last }, (_, index) => index + 1);
+}
+
+/** A PNG of one colour. */
+export function png(width, height) {
+  const chunk = (type, data) => {
+    const body = Buffer.concat([Buffer.from(type), data]);
+    const out = Buffer.alloc(12 + data.length);
+    out.writeUInt32BE(data.length, 0);
+    body.copy(out, 4);
+    out.writeUInt32BE(crc32(body), 8 + data.length);
+    return out;
+  };
+  const header = Buffer.alloc(13);
+  header.writeUInt32BE(width, 0);
+  header.writeUInt32BE(height, 4);
+  header.set([8, 2, 0, 0, 0], 8);
+  const rows = Buffer.concat(Array.from({ length: height }, () => Buffer.from([0, ...Array(width).fill([90, 80, 220]).flat()])));
+  const signature = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]);
+  return Buffer.concat([signature, chunk("IHDR", header), chunk("IDAT", deflateSync(rows)), chunk("IEND", Buffer.alloc(0))]);
+}

@@ -1,0 +1,405 @@
+// One exported function per scenario. It may return a pattern of the complaints that it provokes on purpose.
+import assert from "node:assert/strict";
+import { ChatPage, numbers, png, upTo } from "./chat-page.mjs";
+
+export async function strict_policy_is_sent({ page, url }) {
+  const response = await page.goto(url);
+  const policy = response.headers()["content-security-policy"] ?? "";
+  for (const rule of ["default-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"]) {
+    assert.ok(policy.includes(rule), `${rule} is missing in "${policy}"`);
+  }
+  assert.ok(!/script-src[^;]*unsafe/.test(policy), policy);
+}
+
+export async function says_what_answers({ page, url }) {
+  await new ChatPage({ page, url }).open();
+  await page.getByText("offline demo model").waitFor();
+  assert.equal(await page.getByRole("heading", { level: 1 }).innerText(), "adkwire");
+}
+
+export async function type_and_stream({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("count to 200");
+  await chat.hears(3);
+  await chat.stop.waitFor();
+  const early = numbers(await chat.answers.last().innerText());
+  await chat.idle();
+  const all = numbers(await chat.answers.last().locator(".text").last().innerText());
+  assert.deepEqual(all, upTo(200));
+  assert.ok(early.length < all.length, "the answer came in one piece");
+  assert.match(page.url(), /#\/c\/.+/);
+}
+
+export async function tool_card_with_output({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  for (const text of ["weather in Tokyo", "東京の天気"]) {
+    const answer = await chat.ask(text);
+    const card = answer.locator("details.tool-card");
+    assert.equal(await card.locator("summary code").innerText(), "get_weather");
+    assert.equal(await card.locator(".state").innerText(), "done");
+    const input = JSON.parse(await card.getByLabel("Input").innerText());
+    const output = JSON.parse(await card.getByLabel("Output").innerText());
+    assert.deepEqual(Object.keys(output).sort(), ["condition", "humidity", "location", "temperature"]);
+    assert.ok(input.location);
+    assert.ok((await answer.locator(".text").last().innerText()).includes(String(output.temperature)));
+  }
+}
+
+export async function reasoning_folds_away({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const answer = await chat.ask("think about rain");
+  const thoughts = answer.locator("details.reasoning");
+  await thoughts.getByText("Thoughts", { exact: true }).waitFor();
+  assert.equal(await thoughts.locator(".text").isVisible(), false);
+  await thoughts.locator("summary").click();
+  assert.match(await thoughts.locator(".text").innerText(), /rain/i);
+  assert.ok(await answer.locator(":scope > .text").innerText());
+}
+
+export async function sources_are_links({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const links = (await chat.ask("cite")).getByRole("region", { name: "Sources" }).getByRole("link");
+  assert.equal(await links.count(), 2);
+  for (const link of await links.all()) {
+    assert.match(await link.getAttribute("href"), /^https?:/);
+    assert.equal(await link.getAttribute("target"), "_blank");
+    assert.equal(await link.getAttribute("rel"), "noreferrer");
+  }
+}
+
+export async function draw_a_cat_shows_an_image({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const picture = (await chat.ask("draw a cat")).getByRole("img");
+  await picture.waitFor();
+  assert.match(await picture.getAttribute("src"), /^data:image\/png/);
+  assert.ok(await picture.evaluate(async (node) => (await node.decode(), node.naturalWidth > 0)));
+}
+
+export async function uploaded_image_is_described({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await page.getByLabel("Images", { exact: true }).setInputFiles({ name: "blue.png", mimeType: "image/png", buffer: png(30, 20) });
+  await page.getByRole("img", { name: "blue.png" }).waitFor();
+  await chat.send.click();
+  await chat.answers.first().waitFor();
+  await chat.idle();
+  const answer = await chat.answers.first().innerText();
+  assert.match(answer, /png/i);
+  assert.match(answer, /30\D+20/);
+  assert.equal(await chat.log.getByRole("img").count(), 1);
+}
+
+/** Paste and drop cannot be done by mouse and keys across programs, so the browser's own events are made. */
+async function hand(page, kind, name, type, content) {
+  await page.getByRole("textbox", { name: "Message" }).evaluate((node, [kind, name, type, bytes]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([new Uint8Array(bytes)], name, { type }));
+    const init = { bubbles: true, cancelable: true };
+    node.dispatchEvent(kind === "paste"
+      ? new ClipboardEvent("paste", { ...init, clipboardData: data })
+      : new DragEvent("drop", { ...init, dataTransfer: data }));
+  }, [kind, name, type, [...content]]);
+}
+
+export async function images_by_paste_and_drop({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await hand(page, "paste", "pasted.png", "image/png", png(8, 8));
+  await hand(page, "drop", "dropped.png", "image/png", png(9, 9));
+  await hand(page, "drop", "letter.pdf", "application/pdf", Buffer.from("%PDF"));
+  await page.getByRole("img", { name: "pasted.png" }).waitFor();
+  await chat.alert.filter({ hasText: "letter.pdf" }).waitFor();
+  await page.getByRole("button", { name: "Remove pasted.png" }).click();
+  await page.getByRole("img", { name: "pasted.png" }).waitFor({ state: "detached" });
+  assert.equal(await page.getByRole("list", { name: "Images to send" }).getByRole("img").count(), 1);
+}
+
+async function stops(chat, page, act) {
+  await chat.write("count to 1000");
+  await chat.hears(5);
+  const answered = page.waitForResponse((response) => response.url().endsWith("/stop"));
+  await act();
+  const response = await answered;
+  assert.equal(response.status(), 202);
+  assert.deepEqual(await response.json(), { stopped: true });
+  await chat.send.waitFor();
+  await chat.idle();
+  const history = await chat.history();
+  assert.equal(history.active, null);
+  const kept = numbers(await chat.answers.last().locator(".text").last().innerText());
+  assert.ok(kept.length >= 5 && kept.length < 1000, `kept ${kept.length}`);
+  assert.deepEqual(kept, upTo(kept.length));
+  const stored = history.messages.at(-1).parts.filter((part) => part.type === "text").map((part) => part.text);
+  assert.deepEqual(numbers(stored.at(-1)), kept);
+  assert.equal(await chat.alert.count(), 0);
+}
+
+export async function stop_in_mid_count_really_stops({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await stops(chat, page, () => chat.stop.click());
+  assert.match(await (await chat.ask("weather in Paris")).innerText(), /Paris/);
+}
+
+export async function escape_stops_only_what_runs({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const asked = [];
+  page.on("request", (request) => request.url().endsWith("/stop") && asked.push(request.url()));
+  await page.keyboard.press("Escape");
+  await stops(chat, page, () => page.keyboard.press("Escape"));
+  await page.keyboard.press("Escape");
+  await chat.ask("weather in Rome");
+  assert.equal(asked.length, 1);
+}
+
+export async function stop_works_after_a_resume({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("count to 1000");
+  await chat.hears(5);
+  await page.reload();
+  await chat.hears(5);
+  await chat.stop.click();
+  await chat.send.waitFor();
+  await chat.idle();
+  assert.equal((await chat.history()).active, null);
+  assert.ok(numbers(await chat.answers.last().locator(".text").last().innerText()).length < 1000);
+}
+
+export async function stop_that_overtakes_its_message({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const early = page.waitForResponse((response) => response.url().endsWith("/stop"));
+  await page.route("**/api/chat", async (route) => {
+    assert.deepEqual(await (await early).json(), { stopped: false });
+    await route.continue();
+  });
+  await chat.write("count to 1000");
+  await chat.stop.click();
+  await early;
+  await chat.send.waitFor();
+  await chat.idle();
+  assert.equal((await chat.history()).active, null);
+}
+
+export async function reload_shows_the_same({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  for (const text of ["weather in Tokyo", "think about rain", "draw a cat", "cite", "count to 20"]) await chat.ask(text);
+  const before = await chat.transcript();
+  assert.equal(before.text.length, 10);
+  assert.equal(before.pictures.length, 1);
+  await page.reload();
+  await chat.answers.nth(4).waitFor();
+  await chat.idle();
+  assert.deepEqual(await chat.transcript(), before);
+}
+
+export async function reload_in_mid_count_resumes({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("count to 150");
+  await chat.hears(5);
+  const history = page.waitForResponse((response) => response.url().includes("/api/chats/"));
+  const stream = page.waitForResponse((response) => response.url().endsWith("/stream"));
+  await page.reload();
+  assert.ok((await (await history).json()).active, "the run ended before the reload");
+  assert.equal((await stream).status(), 200);
+  await chat.hears(150);
+  await chat.idle();
+  assert.equal(await chat.answers.count(), 1);
+  assert.deepEqual(numbers(await chat.answers.first().locator(".text").last().innerText()), upTo(150));
+}
+
+export async function another_chat_while_one_runs({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("count to 150");
+  await chat.hears(5);
+  const counting = chat.chatId;
+  await page.getByRole("button", { name: "New chat" }).click();
+  await chat.ask("weather in Oslo");
+  await chat.list.locator(`a[href="#/c/${counting}"]`).click();
+  await chat.hears(150);
+  await chat.idle();
+  assert.deepEqual(numbers(await chat.answers.first().locator(".text").last().innerText()), upTo(150));
+}
+
+export async function error_shows_what_to_do_and_retry({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("fail");
+  await chat.alert.waitFor();
+  assert.ok((await chat.alert.locator("strong").innerText()).length > 10);
+  assert.ok((await chat.alert.locator("p").innerText()).length > 10);
+  const again = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/api/chat"));
+  await chat.alert.getByRole("button", { name: "Retry" }).click();
+  assert.equal((await again).postDataJSON().trigger, "regenerate-message");
+  await chat.alert.waitFor();
+  assert.match(await (await chat.ask("weather in Lima")).innerText(), /Lima/);
+  assert.equal(await chat.alert.count(), 0);
+}
+
+export async function lost_message_is_sent_again_once({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await page.route("**/api/chat", (route) => route.abort("connectionrefused"), { times: 1 });
+  await chat.write("weather in Cairo");
+  await chat.alert.getByRole("button", { name: "Reconnect" }).click();
+  await chat.answers.first().waitFor();
+  await chat.idle();
+  const { messages } = await chat.history();
+  assert.deepEqual(messages.map((message) => message.role), ["user", "assistant"]);
+  return /ERR_CONNECTION_REFUSED|404/;
+}
+
+export async function regenerate_replaces_the_last_answer({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Tokyo");
+  await chat.ask("count to 20");
+  const before = await chat.transcript();
+  await page.getByRole("button", { name: "Regenerate" }).click();
+  await page.getByRole("button", { name: "Regenerate" }).waitFor({ state: "detached" });
+  await chat.idle();
+  assert.deepEqual(await chat.transcript(), before);
+  assert.equal((await chat.history()).messages.length, 4);
+}
+
+export async function chat_list_opens_and_deletes({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Madrid");
+  const first = chat.chatId;
+  await page.getByRole("button", { name: "New chat" }).click();
+  await page.getByRole("heading", { name: "What can I do for you?" }).waitFor();
+  await chat.ask("weather in Vienna");
+  const second = chat.chatId;
+  assert.notEqual(first, second);
+  const row = (id) => chat.list.getByRole("listitem").filter({ has: page.locator(`a[href="#/c/${id}"]`) });
+  await row(second).waitFor();
+  await row(first).getByRole("link").click();
+  await chat.answers.filter({ hasText: "Madrid" }).waitFor();
+  assert.equal(await row(first).getByRole("link").getAttribute("aria-current"), "page");
+  await row(first).getByRole("button", { name: /^Delete/ }).click();
+  await row(first).getByRole("button", { name: /^Really delete/ }).click();
+  await row(first).waitFor({ state: "detached" });
+  await page.getByRole("heading", { name: "What can I do for you?" }).waitFor();
+  assert.equal(await row(second).count(), 1);
+  assert.equal((await page.request.get(new URL(`api/chats/${first}`, url).href)).status(), 404);
+}
+
+export async function phone_has_no_sideways_scroll({ page, url }) {
+  await page.setViewportSize({ width: 360, height: 740 });
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.assertFits();
+  for (const text of ["weather in Tokyo", "draw a cat", "cite", "x".repeat(300)]) await chat.ask(text);
+  await chat.write("fail");
+  await chat.alert.waitFor();
+  await chat.assertFits();
+  assert.equal(await chat.list.isVisible(), false);
+  await page.getByRole("button", { name: "Chats" }).click();
+  await chat.list.getByRole("link").first().waitFor();
+  await chat.assertFits();
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Chats", expanded: false }).waitFor();
+}
+
+export async function newest_line_stays_in_view({ page, url }) {
+  await page.setViewportSize({ width: 700, height: 500 });
+  const chat = await new ChatPage({ page, url }).open();
+  const below = () => page.locator(".transcript").evaluate((node) => node.scrollHeight - node.scrollTop - node.clientHeight);
+  const atBottom = () => page.waitForFunction(() => {
+    const node = document.querySelector(".transcript");
+    return node.scrollHeight > node.clientHeight && node.scrollHeight - node.scrollTop - node.clientHeight < 2;
+  });
+  await chat.ask("weather in Tokyo");
+  await chat.ask("draw a cat");
+  await atBottom();
+  await chat.write("count to 150");
+  await chat.hears(5);
+  await page.locator(".transcript").hover();
+  await page.mouse.wheel(0, -300);
+  await page.waitForFunction(() => document.querySelector(".transcript").scrollTop + 200 <
+    document.querySelector(".transcript").scrollHeight - document.querySelector(".transcript").clientHeight);
+  await chat.hears(150);
+  await chat.idle();
+  assert.ok(await below() > 100, "the page scrolled away from what was being read");
+  await chat.ask("cite");
+  await atBottom();
+}
+
+/** Where the focus is: what a screen reader would say, and whether an eye can see it. */
+function focused(page) {
+  return page.evaluate(() => {
+    const node = document.activeElement;
+    if (node === document.body) return { name: "(the page)", seen: true };
+    const ring = getComputedStyle(node.closest(".bar") && node.tagName === "TEXTAREA" ? node.closest(".bar") : node);
+    return {
+      name: node.getAttribute("aria-label") ?? node.textContent.trim(),
+      seen: ring.outlineStyle !== "none" || ring.boxShadow !== "none",
+    };
+  });
+}
+
+async function tabTo(page, name) {
+  const passed = [];
+  while (passed.length < 60) {
+    await page.keyboard.press("Tab");
+    const here = await focused(page);
+    passed.push(here.name);
+    assert.ok(here.name, "a control without a name");
+    assert.ok(here.seen, `no focus ring on ${here.name}`);
+    if (here.name === name) return passed;
+  }
+  return assert.fail(`${name} is not reached by Tab: ${passed.join(", ")}`);
+}
+
+export async function keyboard_only({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  assert.equal((await focused(page)).name, "Message");
+  await page.keyboard.type("first");
+  await page.keyboard.press("Shift+Enter");
+  await page.keyboard.type("weather in Tokyo");
+  assert.equal(await chat.box.inputValue(), "first\nweather in Tokyo");
+  await page.keyboard.press("Enter");
+  await chat.answers.first().waitFor();
+  await chat.idle();
+  assert.equal(await chat.box.inputValue(), "");
+  assert.equal((await focused(page)).name, "Message");
+  await page.evaluate(() => document.activeElement.blur());
+  await tabTo(page, "New chat");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "What can I do for you?" }).waitFor();
+  await page.evaluate(() => document.activeElement.blur());
+  const passed = await tabTo(page, "draw a cat");
+  assert.ok(passed.some((name) => /^Switch to (dark|light) theme$/.test(name)));
+  await page.keyboard.press("Enter");
+  await chat.answers.first().getByRole("img").waitFor();
+}
+
+export async function theme_follows_the_system_until_chosen({ page, url }) {
+  const scheme = () => page.evaluate(() => getComputedStyle(document.documentElement).colorScheme);
+  await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
+  await new ChatPage({ page, url }).open();
+  assert.equal(await scheme(), "dark");
+  await page.getByRole("button", { name: "Switch to light theme" }).click();
+  await page.reload();
+  await page.getByRole("button", { name: "Switch to dark theme" }).waitFor();
+  assert.equal(await scheme(), "light");
+}
+
+export async function hostile_and_unknown_parts_stay_text({ page, url }) {
+  const parts = [
+    { type: "text", text: "<img src=https://evil.example/x onerror=alert(1)>\nsecond line" },
+    { type: "hologram", depth: 3 },
+    { type: "data-mystery", data: { nested: [1, 2] } },
+    { type: "file", mediaType: "image/png", url: "https://evil.example/track.png" },
+    { type: "source-url", sourceId: "s1", url: "javascript:alert(1)", title: "click me" },
+    { type: "dynamic-tool", toolName: "rm", toolCallId: "c1", state: "output-error", input: {}, errorText: "not allowed" },
+  ];
+  await page.route("**/api/chats/hostile", (route) => route.fulfill({
+    json: { id: "hostile", title: "hostile", active: null, pending: [], messages: [{ id: "m1", role: "assistant", parts }] },
+  }));
+  const chat = await new ChatPage({ page, url }).open("#/c/hostile");
+  const answer = chat.answers.first();
+  assert.equal(await answer.locator(".text").first().innerText(), parts[0].text);
+  assert.equal(await answer.locator("img").count(), 0);
+  assert.equal(await answer.getByRole("link", { name: "click me" }).count(), 0);
+  await answer.getByText("click me").waitFor();
+  await answer.getByText("not allowed").waitFor();
+  for (const name of ["hologram", "data-mystery"]) {
+    const card = answer.locator("details.json-card").filter({ hasText: name });
+    assert.equal(await card.locator("pre").isVisible(), false);
+    await card.locator("summary").click();
+    assert.equal(JSON.parse(await card.locator("pre").innerText()).type, name);
+  }
+}

@@ -1,0 +1,35 @@
+// The page against a server that wants a token. `TOKEN` is what the test started it with.
+import assert from "node:assert/strict";
+import { ChatPage } from "./chat-page.mjs";
+
+const TOKEN = "correct horse/battery+staple=";
+const REFUSED = /status of 401/;
+
+export async function token_in_the_address_is_taken_and_hidden({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open(`#token=${encodeURIComponent(TOKEN)}`);
+  assert.equal(page.url(), url);
+  await chat.ask("weather in Tokyo");
+  await page.reload();
+  await chat.answers.first().waitFor();
+}
+
+export async function token_is_asked_for_until_it_is_right({ page, url }) {
+  await page.goto(url);
+  for (const text of ["wrong", TOKEN]) {
+    await page.getByLabel("Token").fill(text);
+    await page.keyboard.press("Enter");
+    if (text === "wrong") await page.getByLabel("Token").and(page.locator('[value=""]')).waitFor();
+  }
+  const chat = new ChatPage({ page, url });
+  await chat.box.waitFor();
+  await chat.ask("weather in Tokyo");
+  return REFUSED;
+}
+
+export async function token_of_one_tab_is_not_anothers({ page, context, url }) {
+  await new ChatPage({ page, url }).open(`#token=${encodeURIComponent(TOKEN)}`);
+  const other = await context.newPage();
+  await other.goto(url);
+  await other.getByLabel("Token").waitFor();
+  return REFUSED;
+}

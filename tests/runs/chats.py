@@ -1,0 +1,197 @@
+"""Talks to a `Bridge` the way the server does, and shows what came of it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from google.adk.agents import LlmAgent
+from google.adk.events import Event
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+
+from adkwire.runs.adk import Target
+from adkwire.runs.bridge import Bridge
+from adkwire.runs.run import Run
+from adkwire.settings import Settings
+from adkwire.stores.base import Batch, StreamLog
+from adkwire.testing import ScriptedModel
+from adkwire.wire.chunks import Chunk, decode_chunk, to_plain
+from adkwire.wire.decoder import Trigger, TurnInput, UserMessage
+from adkwire.wire.messages import fold
+
+PATIENCE = 20.0
+AGENT = "helper"
+
+
+@dataclass
+class Answer:
+    """What one reader got of a run."""
+
+    run: Run
+    data: list[bytes] = field(default_factory=list[bytes])
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        return [decode_chunk(raw) for raw in self.data]
+
+    @property
+    def plain(self) -> list[dict[str, Any]]:
+        return [msgspec.json.decode(raw) for raw in self.data]
+
+    @property
+    def types(self) -> list[str]:
+        return [chunk["type"] for chunk in self.plain]
+
+    @property
+    def text(self) -> str:
+        return "".join(chunk["delta"] for chunk in self.plain if chunk["type"] == "text-delta")
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message a client holds after these chunks."""
+        return plain(fold(self.chunks))
+
+
+class Reader:
+    """Follows a run at its own pace."""
+
+    def __init__(self, bridge: Bridge, run: Run, after: int = -1) -> None:
+        self.answer = Answer(run)
+        self._batches: AsyncGenerator[Batch, None] = bridge.follow(run, after)
+
+    async def until(self, kind: str) -> None:
+        """Read until a chunk of this type has come."""
+        while kind not in self.answer.types:
+            async with asyncio.timeout(PATIENCE):
+                batch = await anext(self._batches)
+            self.answer.data += batch.entries
+
+    async def rest(self) -> Answer:
+        async with asyncio.timeout(PATIENCE):
+            async for batch in self._batches:
+                self.answer.data += batch.entries
+        return self.answer
+
+    async def leave(self) -> None:
+        await self._batches.aclose()
+
+
+@dataclass
+class Chat:
+    """One user's chat."""
+
+    bridge: Bridge
+    id: str = "chat"
+    user: str = "ann"
+    count: int = 0
+
+    def turn(
+        self, text: str, message_id: str = "", *, trigger: Trigger = "submit-message", replaces: str | None = None
+    ) -> TurnInput:
+        return TurnInput(self.id, trigger, UserMessage(message_id, (text,)), replaces)
+
+    async def begin(
+        self,
+        text: str,
+        message_id: str | None = None,
+        *,
+        trigger: Trigger = "submit-message",
+        replaces: str | None = None,
+    ) -> Run:
+        self.count += 1
+        name = f"u{self.count}" if message_id is None else message_id
+        return await self.bridge.start(self.user, self.turn(text, name, trigger=trigger, replaces=replaces))
+
+    async def say(
+        self,
+        text: str,
+        message_id: str | None = None,
+        *,
+        trigger: Trigger = "submit-message",
+        replaces: str | None = None,
+    ) -> Answer:
+        return await self.read(await self.begin(text, message_id, trigger=trigger, replaces=replaces))
+
+    async def regenerate(self, replaces: str) -> Answer:
+        """By the id of an answer only, as a client does that does not send its messages."""
+        turn = TurnInput(self.id, "regenerate-message", None, replaces)
+        return await self.read(await self.bridge.start(self.user, turn))
+
+    def reader(self, run: Run, after: int = -1) -> Reader:
+        return Reader(self.bridge, run, after)
+
+    async def read(self, run: Run, after: int = -1) -> Answer:
+        return await self.reader(run, after).rest()
+
+    async def stop(self, run: str | None = None) -> bool:
+        async with asyncio.timeout(PATIENCE):
+            return await self.bridge.stop(self.user, self.id, run)
+
+    async def messages(self) -> list[dict[str, Any]]:
+        return plain((await self.bridge.history(self.user, self.id)).messages)
+
+    async def told(self) -> list[tuple[str, str]]:
+        """Role and text of every message in history."""
+        return [(message["role"], text_of(message)) for message in await self.messages()]
+
+
+def scripted(model: ScriptedModel, *tools: Any) -> LlmAgent:
+    return LlmAgent(name=AGENT, model=model, tools=list(tools))
+
+
+def settings(folder: Path, **given: Any) -> Settings:
+    """Every event as the model gives it, and chats in a file of the test's own."""
+    return Settings.load(**{"db": str(folder / "state.db"), "events_per_second": 0, "drain": 5, **given})
+
+
+def chat_with(target: Target, folder: Path, *, stream_log: StreamLog | None = None, **given: Any) -> Chat:
+    return Chat(Bridge(target, settings=settings(folder, **given), stream_log=stream_log))
+
+
+def plain(value: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=to_plain))
+
+
+def text_of(message: dict[str, Any]) -> str:
+    return "".join(part["text"] for part in message["parts"] if part["type"] == "text")
+
+
+def tool_parts(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [part for part in message["parts"] if part["type"].startswith("tool-")]
+
+
+def heard(request: Sequence[types.Content]) -> list[tuple[str, str]]:
+    """Role and text of what the model was given, without its thoughts."""
+    return [
+        (content.role or "", "".join(part.text or "" for part in content.parts or () if not part.thought))
+        for content in request
+    ]
+
+
+def assert_legal(request: Sequence[types.Content]) -> None:
+    """Every call is answered in the very next content, and nothing else is answered: what Gemini insists on."""
+    waiting: set[str] = set()
+    for content in request:
+        answers = {p.function_response.id or "" for p in content.parts or () if p.function_response}
+        assert answers == waiting, f"calls {waiting} got answers {answers}"
+        waiting = {p.function_call.id or "" for p in content.parts or () if p.function_call}
+    assert not waiting, f"calls {waiting} were never answered"
+
+
+async def stored(folder: Path, chat: str = "chat", *, user: str = "ann", app: str = AGENT) -> list[Event]:
+    """The session's events as they are in the file."""
+    session = await SqliteSessionService(str(folder / "state.db")).get_session(
+        app_name=app, user_id=user, session_id=chat
+    )
+    return session.events if session is not None else []
+
+
+async def store(folder: Path, events: Iterable[Event], chat: str = "chat") -> None:
+    """Write a session by hand, as another process may have left it."""
+    service = SqliteSessionService(str(folder / "state.db"))
+    session = await service.create_session(app_name=AGENT, user_id="ann", session_id=chat)
+    for event in events:
+        await service.append_event(session, event)

@@ -1,0 +1,37 @@
+"""Bridges that are closed when the test ends, with nothing left running behind them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from adkwire.runs.adk import Target
+from adkwire.testing import ScriptedModel
+from tests.runs.chats import Chat, chat_with, scripted
+
+Make: TypeAlias = Callable[..., Chat]
+
+
+def leaked_since(before: "set[asyncio.Task[Any]]") -> list[str]:
+    """Names of the tasks that were started since and still live; the test runner's own is not ours to end."""
+    alive = asyncio.all_tasks() - before - {asyncio.current_task()}
+    return [task.get_name() for task in alive if "TestRunner" not in repr(task.get_coro())]
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    """Build a chat with an agent or a scripted model; more than one share the file of the test."""
+    before = asyncio.all_tasks()
+    made: list[Chat] = []
+
+    def build(target: Target | ScriptedModel, *tools: Any, **given: Any) -> Chat:
+        agent = scripted(target, *tools) if isinstance(target, ScriptedModel) else target
+        made.append(chat_with(agent, tmp_path, **given))
+        return made[-1]
+
+    yield build
+    for chat in made:
+        await chat.bridge.close()
+    assert not leaked_since(before)

@@ -1,0 +1,175 @@
+"""A second message while an answer is being written: replace, refuse, queue."""
+
+import asyncio
+
+import pytest
+
+from adkwire.errors import Conflict
+from adkwire.testing import Call, Say, ScriptedModel, Step, Wait
+from tests.runs.chats import Chat, assert_legal, heard
+from tests.runs.conftest import Make
+
+
+def by_question(**answers: list[Step]) -> ScriptedModel:
+    """A model whose answer depends on the last text it was given."""
+    return ScriptedModel(script=lambda request: answers[heard(request.contents)[-1][1]])
+
+
+async def test_replace_stops_the_old_answer_and_keeps_what_it_said(make: Make) -> None:
+    model = by_question(a=[Say("half "), Wait(asyncio.Event())], b=[Say("whole")])
+    chat = make(model)
+    first = await chat.begin("a")
+    await chat.reader(first).until("text-delta")
+    second = await chat.say("b")
+    old = await chat.read(first)
+    assert old.types[-2:] == ["abort", "finish"]
+    assert second.text == "whole"
+    assert await chat.told() == [("user", "a"), ("assistant", "half "), ("user", "b"), ("assistant", "whole")]
+    assert (await chat.messages())[1::2] == [old.message, second.message]
+    assert heard(model.requests[-1]) == [("user", "a"), ("model", "half "), ("user", "b")]
+
+
+async def test_replace_in_a_tool_leaves_a_legal_context(make: Make) -> None:
+    started = asyncio.Event()
+
+    async def hang() -> None:
+        """Never return."""
+        started.set()
+        await asyncio.Event().wait()
+
+    model = ScriptedModel(
+        script=lambda request: [Call("hang", {}, "c1")] if heard(request.contents) == [("user", "a")] else [Say("b!")]
+    )
+    chat = make(model, hang)
+    first = await chat.begin("a")
+    async with asyncio.timeout(20):
+        await started.wait()
+    second = await chat.say("b")
+    assert second.text == "b!"
+    assert_legal(model.requests[-1])
+    assert (await chat.messages())[1::2] == [(await chat.read(first)).message, second.message]
+
+
+async def test_many_messages_at_once_and_the_last_one_is_answered(make: Make) -> None:
+    chat = make(ScriptedModel(script=lambda request: [Say("to " + heard(request.contents)[-1][1])]))
+    runs = [await chat.begin(str(number)) for number in range(6)]
+    answers = [await chat.read(run) for run in runs]
+    assert answers[-1].text == "to 5"
+    messages = await chat.messages()
+    assert [message["id"] for message in messages[::2]] == [f"u{number}" for number in range(1, 7)]
+    assert messages[1::2] == [answer.message for answer in answers]
+
+
+async def test_refuse(make: Make) -> None:
+    held = asyncio.Event()
+    chat = make(by_question(a=[Say("one "), Wait(held), Say("two")], b=[Say("ok")]), on_busy="refuse")
+    first = await chat.begin("a", "a1")
+    await chat.reader(first).until("text-delta")
+    with pytest.raises(Conflict):
+        await chat.begin("b", "b1")
+    assert await chat.begin("a", "a1") is first
+    held.set()
+    assert (await chat.read(first)).text == "one two"
+    assert (await chat.say("b", "b1")).text == "ok"
+    assert len(await chat.messages()) == 4
+
+
+async def queued(make: Make, held: asyncio.Event) -> tuple[Chat, ScriptedModel]:
+    model = by_question(a=[Say("one "), Wait(held), Say("two")], b=[Say("b!")], c=[Say("c!")])
+    return make(model, on_busy="queue"), model
+
+
+async def test_queue_keeps_the_order(make: Make) -> None:
+    held = asyncio.Event()
+    chat, model = await queued(make, held)
+    runs = [await chat.begin(text, text) for text in "abc"]
+    await chat.reader(runs[0]).until("text-delta")
+    assert (await chat.begin("b", "b")) is runs[1]
+    held.set()
+    answers = [await chat.read(run) for run in runs]
+    assert [answer.text for answer in answers] == ["one two", "b!", "c!"]
+    assert [request[-1] for request in map(heard, model.requests)] == [("user", "a"), ("user", "b"), ("user", "c")]
+    assert [message["id"] for message in (await chat.messages())[::2]] == ["a", "b", "c"]
+    assert (await chat.messages())[1::2] == [answer.message for answer in answers]
+
+
+async def test_history_with_a_queue_has_no_half_written_answer(make: Make) -> None:
+    held = asyncio.Event()
+    chat, _ = await queued(make, held)
+    runs = [await chat.begin(text, text) for text in "ab"]
+    await chat.reader(runs[0]).until("text-delta")
+    assert "assistant" not in [role for role, _ in await chat.told()]
+    history = await chat.bridge.history(chat.user, chat.id)
+    assert history.active is not None
+    assert history.active.run == runs[0].id
+    held.set()
+    await chat.read(runs[1])
+
+
+async def test_stop_reaches_the_answer_that_is_written_though_others_wait(make: Make) -> None:
+    chat, model = await queued(make, asyncio.Event())
+    runs = [await chat.begin(text, text) for text in "abc"]
+    await chat.reader(runs[0]).until("text-delta")
+    assert await chat.stop()
+    answers = [await chat.read(run) for run in runs]
+    assert all(answer.types[-1] == "finish" for answer in answers)
+    assert answers[0].text == "one "
+    assert (await chat.messages())[1] == answers[0].message
+    assert len(model.requests) == 1
+
+
+async def test_stop_of_a_named_run_lets_the_queue_go_on(make: Make) -> None:
+    chat, _ = await queued(make, asyncio.Event())
+    runs = [await chat.begin(text, text) for text in "ab"]
+    await chat.reader(runs[0]).until("text-delta")
+    assert await chat.stop(runs[0].id)
+    assert (await chat.read(runs[1])).text == "b!"
+
+
+async def test_stop_reaches_an_answer_that_waits_to_be_made_anew(make: Make) -> None:
+    chat, model = await queued(make, asyncio.Event())
+    first = await chat.begin("a", "a")
+    await chat.reader(first).until("text-delta")
+    second = await chat.begin("a", "a", trigger="regenerate-message", replaces=first.message_id)
+    async with asyncio.timeout(8):
+        assert await chat.stop()
+    assert not first.active
+    assert not second.active
+    assert len(model.requests) == 1
+
+
+async def test_delete_ends_a_queue(make: Make) -> None:
+    chat, model = await queued(make, asyncio.Event())
+    runs = [await chat.begin(text, text) for text in "ab"]
+    await chat.reader(runs[0]).until("text-delta")
+    async with asyncio.timeout(8):
+        await chat.bridge.delete(chat.user, chat.id)
+    assert not any(run.active for run in runs)
+    assert len(model.requests) == 1
+
+
+async def test_close_ends_a_queue(make: Make) -> None:
+    chat, _ = await queued(make, asyncio.Event())
+    chat = make(by_question(a=[Say("one "), Wait(asyncio.Event())], b=[Say("b!")]), on_busy="queue", drain=0.01)
+    runs = [await chat.begin(text, text) for text in "ab"]
+    await chat.reader(runs[0]).until("text-delta")
+    async with asyncio.timeout(8):
+        await chat.bridge.close()
+    assert not any(run.active for run in runs)
+
+
+async def test_an_edit_in_the_queue_does_not_make_what_waits_behind_it_run_twice(make: Make) -> None:
+    held = asyncio.Event()
+    chat, model = await queued(make, held)
+    held.set()
+    await chat.say("a", "a")
+    held.clear()
+    edit = await chat.begin("a", "a", replaces="a")
+    behind = await chat.begin("b", "b")
+    await chat.reader(edit).until("text-delta")
+    assert await chat.begin("b", "b") is behind
+    held.set()
+    assert (await chat.read(behind)).text == "b!"
+    again = await chat.say("b", "b")
+    assert again.message == (await chat.read(behind)).message
+    assert [request[-1][1] for request in map(heard, model.requests)] == ["a", "a", "b"]

@@ -1,0 +1,155 @@
+"""A run belongs to the server: readers come and go, each at its own pace."""
+
+import asyncio
+
+import pytest
+
+from adkwire.runs.run import Run
+from adkwire.testing import Call, Say, ScriptedModel, Wait
+from tests.runs.chats import Answer, Chat
+from tests.runs.conftest import Make
+
+
+async def test_a_reader_who_leaves_does_not_stop_the_run(make: Make) -> None:
+    held = asyncio.Event()
+    chat = make(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]))
+    run = await chat.begin("a")
+    reader = chat.reader(run)
+    await reader.until("text-delta")
+    await reader.leave()
+    # Time in which a stop would have ended it: the model is still held.
+    ended, waiting = await asyncio.wait([asyncio.ensure_future(run.done.wait())], timeout=0.1)
+    assert not ended
+    assert not run.stopping
+    held.set()
+    async with asyncio.timeout(20):
+        await asyncio.wait(waiting)
+    assert await chat.told() == [("user", "a"), ("assistant", "one two")]
+    assert (await chat.read(run)).text == "one two"
+
+
+async def test_a_run_that_nobody_ever_read(make: Make) -> None:
+    chat = make(ScriptedModel(turns=[[Call("nothing")], [Say("ok")]]), nothing)
+    run = await chat.begin("a")
+    async with asyncio.timeout(20):
+        await run.done.wait()
+    assert (await chat.messages())[1] == (await chat.read(run)).message
+
+
+async def test_all_readers_get_the_same_bytes_whenever_they_come(make: Make) -> None:
+    held = asyncio.Event()
+    chat = make(ScriptedModel(turns=[[Say("one two "), Wait(held), Say("three four")]]))
+    run = await chat.begin("a")
+    slow = chat.reader(run)
+    await slow.until("text-delta")
+    eager = [asyncio.create_task(chat.read(run)) for _ in range(10)]
+    creeping = asyncio.create_task(_creep(chat, run))
+    held.set()
+    async with asyncio.timeout(20):
+        await run.done.wait()
+    everyone = [await slow.rest(), *(await asyncio.gather(*eager)), await creeping, await chat.read(run)]
+    assert all(answer.data == everyone[0].data for answer in everyone)
+    assert everyone[0].text == "one two three four"
+
+
+async def test_a_reader_goes_on_behind_what_it_has(make: Make) -> None:
+    chat = make(ScriptedModel(turns=[[Say("one two three")]]))
+    answer = await chat.say("a")
+    for after in (0, 3, len(answer.data) - 2, len(answer.data) - 1):
+        assert (await chat.read(answer.run, after)).data == answer.data[after + 1 :]
+
+
+async def test_a_heartbeat_while_nothing_comes(make: Make) -> None:
+    held = asyncio.Event()
+    chat = make(ScriptedModel(turns=[[Wait(held), Say("ok")]]), heartbeat=0.01)
+    run = await chat.begin("a")
+    batches = chat.bridge.follow(run)
+    first, beat = await anext(batches), await anext(batches)
+    assert len(first.entries) == 1
+    assert (beat.first, list(beat.entries), beat.closed) == (1, [], False)
+    await batches.aclose()
+    held.set()
+    assert (await chat.read(run)).text == "ok"
+
+
+async def test_running_and_recent_know_the_run(make: Make) -> None:
+    held = asyncio.Event()
+    chat = make(ScriptedModel(turns=[[Say("x"), Wait(held)]]))
+    run = await chat.begin("a")
+    assert chat.bridge.running("ann", "chat") is run
+    assert chat.bridge.running("bob", "chat") is None
+    assert chat.bridge.running("ann", "other") is None
+    held.set()
+    await chat.read(run)
+    assert chat.bridge.running("ann", "chat") is None
+    assert await chat.bridge.recent("ann", "chat", run.id) is run
+    for user, name, run_id in (("bob", "chat", run.id), ("ann", "other", run.id), ("ann", "chat", "run-x")):
+        assert await chat.bridge.recent(user, name, run_id) is None
+
+
+class FastClock:
+    """Lets the time of the running loop be moved on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        self._now = loop.time
+        self._ahead = 0.0
+        monkeypatch.setattr(loop, "time", lambda: self._now() + self._ahead)
+
+    async def advance(self, seconds: float) -> None:
+        self._ahead += seconds
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+async def test_a_run_that_nobody_reads_is_stopped_when_it_is_set_so(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = make(ScriptedModel(turns=[[Say("x "), Wait(asyncio.Event())]]), stop_without_reader=1000)
+    clock = FastClock(monkeypatch)
+    run = await chat.begin("a")
+    staying, reader = chat.reader(run), chat.reader(run)
+    await reader.until("text-delta")
+    await staying.until("text-delta")
+    await reader.leave()
+    await clock.advance(2000)
+    assert not run.stopping
+    await staying.leave()
+    await clock.advance(500)
+    back = chat.reader(run)
+    await back.until("text-delta")
+    await back.leave()
+    await clock.advance(600)
+    assert not run.stopping, "a reader was there less than the set time ago"
+    await clock.advance(500)
+    assert run.stopping
+    async with asyncio.timeout(20):
+        await run.done.wait()
+    assert await chat.told() == [("user", "a"), ("assistant", "x ")]
+
+
+async def test_a_run_that_never_had_a_reader_is_stopped_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection broke before the first byte was asked for."""
+    chat = make(ScriptedModel(turns=[[Say("x "), Wait(asyncio.Event())]]), stop_without_reader=1000)
+    clock = FastClock(monkeypatch)
+    run = await chat.begin("a")
+    await clock.advance(2000)
+    assert run.stopping
+    await chat.stop()
+
+
+def nothing() -> None:
+    """Return nothing."""
+
+
+async def _creep(chat: Chat, run: Run) -> Answer:
+    """Read with a new connection for every batch."""
+    answer = Answer(run)
+    closed = False
+    while not closed:
+        batches = chat.bridge.follow(run, len(answer.data) - 1)
+        batch = await anext(batches)
+        answer.data += batch.entries
+        closed = batch.closed
+        await batches.aclose()
+    return answer

@@ -1,0 +1,146 @@
+"""Sessions that somebody else left behind: a crash, another program, a person who went on without answering."""
+
+import asyncio
+from pathlib import Path
+
+from google.adk.events import Event
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.genai import types
+
+from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.wire.encoder import UNFINISHED
+from tests.runs.chats import AGENT, assert_legal, heard, store, tool_parts
+from tests.runs.conftest import Make
+
+
+def event(author: str, *parts: types.Part, waiting: str | None = None, marked: bool = True) -> Event:
+    return Event(
+        author=author,
+        invocation_id="inv-1",
+        content=types.Content(role="user" if author == "user" else "model", parts=list(parts)),
+        long_running_tool_ids={waiting} if waiting else None,
+        custom_metadata={"adkwire": {"message": "msg-1", "user": "u1"}} if marked else None,
+    )
+
+
+def call(name: str) -> types.Part:
+    return types.Part(function_call=types.FunctionCall(id="c1", name=name, args={}))
+
+
+def text(words: str) -> types.Part:
+    return types.Part(text=words)
+
+
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+async def browse() -> None:
+    """Wait for a browser."""
+
+
+async def test_a_call_that_hangs_after_a_crash_is_sealed_before_the_next_turn(make: Make, tmp_path: Path) -> None:
+    await store(tmp_path, [event("user", text("pay")), event(AGENT, text("Paying. "), call("pay"))])
+    model = ScriptedModel(script=lambda _: [Say("Let me see.")])
+    chat = make(model, pay)
+    before = await chat.messages()
+    [part] = tool_parts(before[1])
+    assert (part["state"], part["errorText"]) == ("output-error", UNFINISHED)
+    await chat.say("did it work?", "u2")
+    assert_legal(model.requests[0])
+    [sealed] = [
+        p.function_response for content in model.requests[0] for p in content.parts or () if p.function_response
+    ]
+    assert sealed.response == {"error": UNFINISHED}
+    messages = await chat.messages()
+    assert tool_parts(messages[1]) == [part]
+    assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant"]
+
+
+async def test_it_is_sealed_once_though_the_process_starts_again(make: Make, tmp_path: Path) -> None:
+    await store(tmp_path, [event("user", text("pay")), event(AGENT, call("pay"))])
+    model = ScriptedModel(script=lambda _: [Say("ok")])
+    await make(model, pay).say("one", "u2")
+    await make(model, pay).say("two", "u3")
+    assert_legal(model.requests[-1])
+    answers = [p for content in model.requests[-1] for p in content.parts or () if p.function_response]
+    assert len(answers) == 1
+
+
+async def test_only_the_question_was_stored_before_the_crash(make: Make, tmp_path: Path) -> None:
+    await store(tmp_path, [event("user", text("hello"))])
+    model = ScriptedModel(script=lambda _: [Say("ok")])
+    chat = make(model)
+    assert await chat.told() == [("user", "hello"), ("assistant", "")]
+    assert (await chat.say("still there?", "u2")).text == "ok"
+    assert heard(model.requests[0]) == [("user", "hello"), ("user", "still there?")]
+
+
+async def test_a_session_of_another_program_is_shown_and_goes_on(make: Make, tmp_path: Path) -> None:
+    await store(tmp_path, [event("user", text("hello"), marked=False), event(AGENT, text("Hi."), marked=False)])
+    model = ScriptedModel(script=lambda _: [Say("ok")])
+    chat = make(model)
+    assert await chat.told() == [("user", "hello"), ("assistant", "Hi.")]
+    ids = [message["id"] for message in await chat.messages()]
+    assert ids == [message["id"] for message in await chat.messages()]
+    await chat.say("and?", "u2")
+    assert heard(model.requests[0]) == [("user", "hello"), ("model", "Hi."), ("user", "and?")]
+    assert [message["id"] for message in (await chat.messages())[:2]] == ids
+
+
+async def test_typing_over_a_call_that_waits_for_the_browser(make: Make) -> None:
+    model = ScriptedModel(
+        script=lambda request: [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1")]
+    )
+    chat = make(model, LongRunningFunctionTool(browse))
+    first = await chat.say("look", "u1")
+    [part] = tool_parts(first.message)
+    assert part["state"] == "input-available"
+    assert first.plain[-1]["finishReason"] == "tool-calls"
+    assert (await chat.messages())[1] == first.message
+    second = await chat.say("never mind", "u2")
+    assert second.text == "Fine."
+    assert_legal(model.requests[-1])
+    [part] = tool_parts((await chat.messages())[1])
+    assert part["state"] == "output-error"
+    assert "went on without" in part["errorText"]
+
+
+async def test_typing_over_it_after_a_restart(make: Make) -> None:
+    model = ScriptedModel(
+        script=lambda request: [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1")]
+    )
+    await make(model, LongRunningFunctionTool(browse)).say("look", "u1")
+    chat = make(model, LongRunningFunctionTool(browse))
+    await chat.say("never mind", "u2")
+    assert_legal(model.requests[-1])
+    [part] = tool_parts((await chat.messages())[1])
+    assert "went on without" in part["errorText"]
+
+
+async def test_a_call_that_waits_beside_one_that_is_done(make: Make) -> None:
+    model = ScriptedModel(
+        script=lambda request: (
+            [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1"), Call("pay", {}, "c2")]
+        )
+    )
+    chat = make(model, LongRunningFunctionTool(browse), pay)
+    first = await chat.say("look", "u1")
+    assert {part["toolCallId"]: part["state"] for part in tool_parts(first.message)} == {
+        "c1": "input-available",
+        "c2": "output-available",
+    }
+    assert len(model.requests) == 1
+    assert (await chat.messages())[1] == first.message
+    await chat.say("never mind", "u2")
+    assert_legal(model.requests[-1])
+
+
+async def test_two_processes_that_meet_the_same_chat_at_once(make: Make) -> None:
+    """Not supported at the same time, but nothing may be lost or left broken by it."""
+    model = ScriptedModel(script=lambda _: [Say("ok")])
+    one, two = make(model), make(model)
+    await asyncio.gather(one.say("a", "a"), two.say("b", "b"))
+    after = await make(model).say("c", "c")
+    assert after.text == "ok"

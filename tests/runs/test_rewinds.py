@@ -1,0 +1,197 @@
+"""Regenerate and edit go back in the session: the model sees only what is left."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from adkwire.errors import NotFound
+from adkwire.testing import Call, Fail, Say, ScriptedModel, Wait
+from tests.runs.chats import Chat, assert_legal, heard
+from tests.runs.conftest import Make
+
+
+def counting() -> ScriptedModel:
+    """Answers with the number of the request and the question."""
+    model = ScriptedModel(script=lambda request: [Say(f"{len(model.requests)}: {heard(request.contents)[-1][1]}")])
+    return model
+
+
+async def three_turns(make: Make, model: ScriptedModel) -> Chat:
+    chat = make(model)
+    for text in "abc":
+        await chat.say(text)
+    return chat
+
+
+async def test_regenerate_the_last_answer(make: Make) -> None:
+    model = counting()
+    chat = await three_turns(make, model)
+    old = (await chat.messages())[-1]["id"]
+    answer = await chat.say("c", "u3", trigger="regenerate-message", replaces=old)
+    assert answer.text == "4: c"
+    assert heard(model.requests[-1]) == heard(model.requests[2])
+    messages = await chat.messages()
+    assert [message["id"] for message in messages[::2]] == ["u1", "u2", "u3"]
+    assert messages[-1] == answer.message
+    assert answer.message["id"] != old
+
+
+async def test_regenerate_without_a_message_id(make: Make) -> None:
+    """As a stock client does that calls `regenerate()` with no answer to replace."""
+    model = counting()
+    chat = await three_turns(make, model)
+    answer = await chat.say("c", "u3", trigger="regenerate-message")
+    assert answer.text == "4: c"
+    assert len(await chat.messages()) == 6
+
+
+async def test_regenerate_by_the_id_of_the_answer_only(make: Make) -> None:
+    model = counting()
+    chat = await three_turns(make, model)
+    answer = await chat.regenerate((await chat.messages())[3]["id"])
+    assert answer.text == "4: b"
+    assert heard(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "b")]
+    assert await chat.told() == [("user", "a"), ("assistant", "1: a"), ("user", "b"), ("assistant", "4: b")]
+    assert [message["id"] for message in (await chat.messages())[::2]] == ["u1", "u2"]
+
+
+async def test_regenerate_after_a_restart(make: Make) -> None:
+    model = counting()
+    old = (await (await three_turns(make, model)).messages())[-1]["id"]
+    chat = make(model)
+    assert (await chat.regenerate(old)).text == "4: c"
+    assert len(await chat.messages()) == 6
+
+
+async def test_regenerate_by_an_unknown_id(make: Make) -> None:
+    model = counting()
+    chat = await three_turns(make, model)
+    before = await chat.messages()
+    with pytest.raises(NotFound):
+        await chat.regenerate("msg-unknown")
+    assert await chat.messages() == before
+    assert len(model.requests) == 3
+
+
+async def test_regenerate_a_failed_answer(make: Make) -> None:
+    model = ScriptedModel(
+        script=lambda _: [Say("half "), Fail(OSError("cut"))] if len(model.requests) == 1 else [Say("ok")]
+    )
+    chat = make(model)
+    failed = await chat.say("a", "u1")
+    answer = await chat.say("a", "u1", trigger="regenerate-message", replaces=failed.run.message_id)
+    assert answer.text == "ok"
+    assert heard(model.requests[-1]) == [("user", "a")]
+    assert await chat.told() == [("user", "a"), ("assistant", "ok")]
+
+
+async def test_regenerate_a_running_answer(make: Make) -> None:
+    held = asyncio.Event()
+    model = ScriptedModel(script=lambda _: [Say("half "), Wait(held)] if len(model.requests) == 1 else [Say("ok")])
+    chat = make(model)
+    run = await chat.begin("a", "u1")
+    await chat.reader(run).until("text-delta")
+    answer = await chat.say("a", "u1", trigger="regenerate-message", replaces=run.message_id)
+    assert answer.text == "ok"
+    assert heard(model.requests[-1]) == [("user", "a")]
+    assert await chat.told() == [("user", "a"), ("assistant", "ok")]
+
+
+async def test_a_retried_regenerate_follows_the_one_that_runs(make: Make) -> None:
+    held = asyncio.Event()
+    model = ScriptedModel(script=lambda _: [Say("one")] if len(model.requests) == 1 else [Say("two "), Wait(held)])
+    chat = make(model)
+    old = (await chat.say("a", "u1")).run.message_id
+    turn = chat.turn("a", "u1", trigger="regenerate-message", replaces=old)
+    runs = [await chat.bridge.start(chat.user, turn) for _ in range(3)]
+    assert len({run.id for run in runs}) == 1
+    held.set()
+    await chat.read(runs[0])
+    assert len(model.requests) == 2
+
+
+async def test_edit_the_first_of_three(make: Make) -> None:
+    model = counting()
+    chat = await three_turns(make, model)
+    answer = await chat.say("A", "u1", replaces="u1")
+    assert heard(model.requests[-1]) == [("user", "A")]
+    assert await chat.told() == [("user", "A"), ("assistant", "4: A")]
+    assert (await chat.messages())[1] == answer.message
+    assert (await chat.say("b again", "u2")).text == "5: b again"
+    assert heard(model.requests[-1]) == [("user", "A"), ("model", "4: A"), ("user", "b again")]
+
+
+async def test_edit_under_a_new_id(make: Make) -> None:
+    model = counting()
+    chat = await three_turns(make, model)
+    await chat.say("B", "new", replaces="u2")
+    assert heard(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "B")]
+    assert [message["id"] for message in (await chat.messages())[::2]] == ["u1", "new"]
+
+
+async def test_edit_with_an_unknown_id_is_a_new_message(make: Make) -> None:
+    model = counting()
+    chat = await three_turns(make, model)
+    answer = await chat.say("d", "u4", replaces="never-seen")
+    assert answer.text == "4: d"
+    assert len(heard(model.requests[-1])) == 7
+    assert len(await chat.messages()) == 8
+
+
+async def test_edit_of_the_first_message_of_a_chat_that_does_not_exist(make: Make) -> None:
+    model = counting()
+    answer = await make(model).say("a", "u1", replaces="u1")
+    assert answer.text == "1: a"
+
+
+async def test_rewind_upon_rewind(make: Make, tmp_path: Path) -> None:
+    model = counting()
+    chat = await three_turns(make, model)
+    await chat.say("B", "u2", replaces="u2")
+    await chat.say("C", "u3")
+    await chat.say("C", "u3", trigger="regenerate-message")
+    await chat.say("BB", "u2", replaces="u2")
+    assert heard(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "BB")]
+    expected = [("user", "a"), ("assistant", "1: a"), ("user", "BB"), ("assistant", "7: BB")]
+    assert await chat.told() == expected
+    assert await make(model).told() == expected
+
+
+async def test_a_message_that_was_cut_away_may_be_sent_again(make: Make) -> None:
+    """Its old answer is no longer part of the chat, so the same id is a new message."""
+    model = counting()
+    chat = await three_turns(make, model)
+    await chat.say("A", "u1", replaces="u1")
+    assert (await chat.say("c", "u3")).text == "5: c"
+    assert [text for _, text in await chat.told()] == ["A", "4: A", "c", "5: c"]
+
+
+async def test_going_back_over_a_tool_call(make: Make) -> None:
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    model = ScriptedModel(
+        script=lambda request: [Say("done")] if len(request.contents) % 4 == 3 else [Call("add", {"a": 1, "b": 1})]
+    )
+    chat = make(model, add)
+    await chat.say("a", "u1")
+    await chat.say("a2", "u1", replaces="u1")
+    assert heard(model.requests[2]) == [("user", "a2")]
+    for request in model.requests:
+        assert_legal(request)
+    assert await chat.told() == [("user", "a2"), ("assistant", "done")]
+
+
+async def test_history_while_an_edit_runs_ends_with_the_edited_message(make: Make) -> None:
+    held = asyncio.Event()
+    model = ScriptedModel(
+        script=lambda request: [Say("x "), Wait(held)] if heard(request.contents)[-1][1] == "A" else [Say("ok")]
+    )
+    chat = await three_turns(make, model)
+    run = await chat.begin("A", "u1", replaces="u1")
+    await chat.reader(run).until("text-delta")
+    assert await chat.told() == [("user", "A")]
+    held.set()
+    await chat.read(run)

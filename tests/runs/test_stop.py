@@ -1,0 +1,298 @@
+"""Stop ends what ADK does, keeps what was shown, and leaves a chat that goes on."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from pydantic import PrivateAttr
+
+from adkwire.errors import NotFound, Unavailable
+from adkwire.runs import run as runs
+from adkwire.testing import Call, Say, ScriptedModel, Think, Wait
+from tests.runs.chats import assert_legal, heard, stored, tool_parts
+from tests.runs.conftest import Make
+
+
+class ClosingModel(ScriptedModel):
+    """Tells when its generator was closed."""
+
+    _closed: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
+
+    @property
+    def closed(self) -> asyncio.Event:
+        return self._closed
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        async with AsyncExitStack() as stack:
+            stack.callback(self._closed.set)
+            responses = super().generate_content_async(llm_request, stream)
+            stack.push_async_callback(responses.aclose)
+            async for response in responses:
+                yield response
+
+
+class Tool:
+    """A tool that hangs and tells what became of it."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def hang(self) -> str:
+        """Never return."""
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        return "never"
+
+
+@pytest.mark.parametrize("rate", [0, 30])
+async def test_stop_in_mid_text(make: Make, tmp_path: Path, rate: float) -> None:
+    never = asyncio.Event()
+    model = ClosingModel(turns=[[Think("Hm."), Say("It is "), Wait(never), Say("never")], [Say("Fine.")]])
+    chat = make(model, events_per_second=rate)
+    run = await chat.begin("hello")
+    reader = chat.reader(run)
+    await reader.until("text-delta")
+    assert await chat.stop()
+    assert model.closed.is_set()
+    kept = await stored(tmp_path)
+    answer = await reader.rest()
+    assert answer.text == "It is "
+    assert answer.types[-3:] == ["finish-step", "abort", "finish"]
+    assert answer.plain[-1]["finishReason"] == "interrupted"
+    assert (await chat.messages())[-1] == answer.message
+    assert await stored(tmp_path) == kept
+    after = await chat.say("go on")
+    assert after.text == "Fine."
+    assert heard(model.requests[-1]) == [("user", "hello"), ("model", "It is "), ("user", "go on")]
+    assert (await chat.messages())[1] == answer.message
+
+
+async def test_stop_in_a_tool(make: Make) -> None:
+    tool = Tool()
+    model = ScriptedModel(turns=[[Say("Wait. "), Call("hang", {}, "c1")], [Say("Fine.")]])
+    chat = make(model, tool.hang)
+    run = await chat.begin("hello")
+    async with asyncio.timeout(20):
+        await tool.started.wait()
+    assert await chat.stop()
+    assert tool.cancelled.is_set()
+    answer = await chat.read(run)
+    assert [(part["state"], bool(part["errorText"])) for part in tool_parts(answer.message)] == [("output-error", True)]
+    assert answer.types[-2:] == ["abort", "finish"]
+    assert (await chat.messages())[-1] == answer.message
+    after = await chat.say("go on")
+    assert after.types[-1] == "finish"
+    assert_legal(model.requests[-1])
+    assert (await chat.messages())[1] == answer.message
+
+
+async def test_stop_in_one_of_two_tools(make: Make) -> None:
+    tool = Tool()
+
+    def quick() -> str:
+        """Return at once."""
+        return "quick"
+
+    model = ScriptedModel(turns=[[Call("quick", {}, "c1"), Call("hang", {}, "c2")], [Say("Fine.")]])
+    chat = make(model, tool.hang, quick)
+    run = await chat.begin("hello")
+    async with asyncio.timeout(20):
+        await tool.started.wait()
+    assert await chat.stop()
+    answer = await chat.read(run)
+    assert all(part["state"].startswith("output-") for part in tool_parts(answer.message))
+    assert (await chat.messages())[-1] == answer.message
+    await chat.say("go on")
+    assert_legal(model.requests[-1])
+
+
+async def test_a_tool_that_does_not_let_go_is_cancelled_and_nothing_comes_after(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "STOP_PATIENCE", 0.1)
+    started, let_go = asyncio.Event(), asyncio.Event()
+
+    async def stubborn() -> str:
+        """Swallow the first cancellation."""
+        started.set()
+        try:
+            await let_go.wait()
+        except asyncio.CancelledError:
+            await let_go.wait()
+        return "done after all"
+
+    model = ScriptedModel(turns=[[Say("Wait. "), Call("stubborn", {}, "c1")], [Say("Fine.")]])
+    chat = make(model, stubborn)
+    run = await chat.begin("hello")
+    async with asyncio.timeout(20):
+        await started.wait()
+    assert await chat.stop()
+    kept = await stored(tmp_path)
+    let_go.set()
+    answer = await chat.read(run)
+    assert await stored(tmp_path) == kept
+    assert answer.types[-1] == "finish"
+    assert (await chat.messages())[-1] == answer.message
+    await chat.say("go on")
+    assert_legal(model.requests[-1])
+
+
+async def test_stop_before_the_model_is_asked(make: Make) -> None:
+    model = ScriptedModel(turns=[[Say("never")]])
+    chat = make(model)
+    run = await chat.begin("hello")
+    assert await chat.stop()
+    answer = await chat.read(run)
+    assert answer.types[-1] == "finish"
+    question, kept = await chat.messages()
+    assert (question["id"], kept) == ("u1", answer.message)
+    after = await chat.say("again")
+    assert after.types[-1] == "finish"
+
+
+async def test_stop_without_anything_to_stop(make: Make) -> None:
+    chat = make(ScriptedModel(turns=[[Say("ok")]]))
+    assert not await chat.stop()
+    answer = await chat.say("hello")
+    assert not await chat.stop()
+    assert not await chat.stop(answer.run.id)
+    assert (await chat.messages())[-1] == answer.message
+
+
+async def test_stop_of_a_named_older_run_leaves_the_newer_one(make: Make) -> None:
+    held = asyncio.Event()
+    chat = make(ScriptedModel(turns=[[Say("one")], [Say("two "), Wait(held), Say("three")]]))
+    first = await chat.say("a")
+    run = await chat.begin("b")
+    await chat.reader(run).until("text-delta")
+    assert not await chat.stop(first.run.id)
+    assert not await chat.stop("run-unknown")
+    held.set()
+    assert (await chat.read(run)).text == "two three"
+
+
+async def test_stop_twice_at_the_same_time(make: Make) -> None:
+    chat = make(ScriptedModel(turns=[[Say("It is "), Wait(asyncio.Event())]]))
+    run = await chat.begin("hello")
+    await chat.reader(run).until("text-delta")
+    await asyncio.gather(*(chat.stop() for _ in range(5)))
+    answer = await chat.read(run)
+    assert answer.types.count("finish") == 1
+    assert (await chat.messages())[-1] == answer.message
+
+
+async def test_delete_stops_what_runs(make: Make) -> None:
+    model = ClosingModel(turns=[[Say("It is "), Wait(asyncio.Event())]])
+    chat = make(model)
+    run = await chat.begin("hello")
+    reader = chat.reader(run)
+    await reader.until("text-delta")
+    await chat.bridge.delete(chat.user, chat.id)
+    assert model.closed.is_set()
+    assert (await reader.rest()).types[-1] == "finish"
+    with pytest.raises(NotFound):
+        await chat.messages()
+    again = await chat.begin("hello")
+    await chat.reader(again).until("text-delta")
+    assert heard(model.requests[-1]) == [("user", "hello")]
+    await chat.stop()
+
+
+async def test_a_message_that_meets_a_delete_starts_a_new_chat(make: Make) -> None:
+    model = ScriptedModel(script=lambda _: [Say("ok")])
+    chat = make(model)
+    await chat.say("old")
+    _, run = await asyncio.gather(chat.bridge.delete(chat.user, chat.id), chat.begin("new"))
+    answer = await chat.read(run)
+    assert answer.text == "ok"
+    assert await chat.told() == [("user", "new"), ("assistant", "ok")]
+
+
+async def test_close_lets_running_answers_end(make: Make) -> None:
+    held = asyncio.Event()
+    chat = make(ScriptedModel(turns=[[Say("It is "), Wait(held), Say("done.")]]))
+    run = await chat.begin("hello")
+    reader = chat.reader(run)
+    await reader.until("text-delta")
+    closing = asyncio.create_task(chat.bridge.close())
+    await asyncio.sleep(0)
+    held.set()
+    async with asyncio.timeout(20):
+        await closing
+    assert (await reader.rest()).text == "It is done."
+
+
+async def test_close_stops_what_does_not_end_in_time(make: Make) -> None:
+    model = ClosingModel(turns=[[Say("It is "), Wait(asyncio.Event())]])
+    chat = make(model, drain=0.01)
+    run = await chat.begin("hello")
+    reader = chat.reader(run)
+    await reader.until("text-delta")
+    async with asyncio.timeout(20):
+        await chat.bridge.close()
+    assert model.closed.is_set()
+    answer = await reader.rest()
+    assert answer.types[-2:] == ["abort", "finish"]
+    assert (await chat.messages())[-1] == answer.message
+
+
+async def test_a_closed_bridge_takes_no_more_turns(make: Make) -> None:
+    chat = make(ScriptedModel(turns=[[Say("ok")]]))
+    await chat.bridge.close()
+    with pytest.raises(Unavailable):
+        await chat.begin("hello")
+    assert not await chat.bridge.ready()
+
+
+async def test_a_new_title_that_meets_a_stop(make: Make) -> None:
+    """Both write to the session; neither may spoil what the other does."""
+    chat = make(ScriptedModel(turns=[[Say("It is "), Wait(asyncio.Event())], [Say("Fine.")]]))
+    run = await chat.begin("hello")
+    await chat.reader(run).until("text-delta")
+    stopping = asyncio.create_task(chat.stop())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        await chat.bridge.rename(chat.user, chat.id, "new title")
+        assert await stopping
+    answer = await chat.read(run)
+    assert answer.types[-2:] == ["abort", "finish"]
+    history = await chat.bridge.history(chat.user, chat.id)
+    assert history.title == "new title"
+    assert (await chat.messages())[-1] == answer.message
+
+
+async def test_history_while_a_stop_takes_its_time(make: Make) -> None:
+    """What is not yet ended is not shown as if it were."""
+    started, let_go = asyncio.Event(), asyncio.Event()
+
+    async def tidy_up() -> str:
+        """Take a while to be cancelled."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await let_go.wait()
+        return "never"
+
+    chat = make(ScriptedModel(turns=[[Say("Wait. "), Call("tidy_up", {}, "c1")], [Say("Fine.")]]), tidy_up)
+    run = await chat.begin("hello")
+    async with asyncio.timeout(20):
+        await started.wait()
+    stopping = asyncio.create_task(chat.stop())
+    await asyncio.sleep(0.01)
+    assert [role for role, _ in await chat.told()] == ["user"]
+    assert chat.bridge.running(chat.user, chat.id) is run
+    let_go.set()
+    assert await stopping
+    assert (await chat.messages())[-1] == (await chat.read(run)).message

@@ -1,0 +1,86 @@
+import { type ReactElement, useEffect, useState } from "react";
+import { ChatList } from "./chat-list";
+import { ChatPanel } from "./chat-panel";
+import { Icon } from "./icon";
+import { request } from "./request";
+import type { ServerInfo } from "./server-info";
+import { ThemeToggle } from "./theme-toggle";
+import { TokenForm } from "./token-form";
+import { UNAUTHORIZED } from "./unauthorized";
+import { useChatList } from "./use-chat-list";
+import { useLocationChat } from "./use-location-chat";
+
+function Header({ info }: { info: ServerInfo | null }): ReactElement {
+  return (
+    <div className="brand">
+      <img src="./icon.svg" alt="" width="28" height="28" />
+      <h1>{info?.name ?? "adkwire"}</h1>
+      {info && <span className="model" title={`${info.agent}, ${info.model}`}>{info.agent} · {info.model}</span>}
+      {info?.offline && <span className="badge">offline demo model</span>}
+    </div>
+  );
+}
+
+/** The workspace of a person the server knows: chats at the side, one chat in the middle. */
+function Workspace(): ReactElement {
+  const { chat, startNew, keepAddress } = useLocationChat();
+  const list = useChatList();
+  const [info, setInfo] = useState<ServerInfo | null>(null);
+  const [menu, setMenu] = useState(false);
+  useEffect(() => {
+    request("info").then((response) => response.json()).then(setInfo, () => undefined);
+  }, []);
+  useEffect(() => {
+    // Captured, so that ESC closes the list and does not also stop the answer behind it.
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key !== "Escape" || !menu) return;
+      event.stopImmediatePropagation();
+      setMenu(false);
+    };
+    window.addEventListener("keydown", onKey, true);
+    return () => window.removeEventListener("keydown", onKey, true);
+  }, [menu]);
+  const closeMenu = (): void => setMenu(false);
+  const openNew = (): void => {
+    closeMenu();
+    startNew();
+  };
+  const remove = async (id: string): Promise<void> => {
+    await list.remove(id);
+    if (id === chat.id) startNew();
+  };
+  return (
+    <div className={menu ? "workspace menu-open" : "workspace"}>
+      <a className="skip" href="#composer" onClick={(event) => {
+        event.preventDefault();
+        document.getElementById("composer")?.focus();
+      }}>Skip to the message box</a>
+      <header>
+        <button type="button" className="quiet square menu" onClick={() => setMenu(!menu)}
+          aria-label="Chats" aria-expanded={menu} aria-controls="chats">
+          <Icon name={menu ? "close" : "menu"} />
+        </button>
+        <Header info={info} />
+        <ThemeToggle />
+      </header>
+      <nav id="chats" aria-label="Chats">
+        <button type="button" className="new-chat" onClick={openNew}><Icon name="plus" />New chat</button>
+        <ChatList chats={list.chats} current={chat.id} onDelete={remove} onOpen={closeMenu} />
+        {list.next && <button type="button" className="quiet" onClick={list.loadMore}>Older chats</button>}
+      </nav>
+      <div className="scrim" onClick={closeMenu} aria-hidden="true" />
+      <ChatPanel key={chat.id} id={chat.id} fresh={chat.fresh} onSend={keepAddress} onChange={list.refresh} />
+    </div>
+  );
+}
+
+/** The page. A 401 anywhere asks for the token and starts over. */
+export function App(): ReactElement {
+  const [refused, setRefused] = useState(false);
+  useEffect(() => {
+    const ask = (): void => setRefused(true);
+    window.addEventListener(UNAUTHORIZED, ask);
+    return () => window.removeEventListener(UNAUTHORIZED, ask);
+  }, []);
+  return refused ? <TokenForm onDone={() => setRefused(false)} /> : <Workspace />;
+}

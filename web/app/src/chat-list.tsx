@@ -1,0 +1,46 @@
+import { type ReactElement, useState } from "react";
+import type { ChatSummary } from "./chat-summary";
+import { Icon } from "./icon";
+
+interface ChatListProps {
+  chats: ChatSummary[];
+  current: string;
+  onDelete: (id: string) => void;
+  onOpen: () => void;
+}
+
+function isWaiting({ pending }: ChatSummary): boolean {
+  return Array.isArray(pending) ? pending.length > 0 : Boolean(pending);
+}
+
+/** The chats at the side. Deleting takes two presses of the same button. */
+export function ChatList({ chats, current, onDelete, onOpen }: ChatListProps): ReactElement {
+  const [asked, setAsked] = useState<string | null>(null);
+  const press = (id: string): void => {
+    setAsked(asked === id ? null : id);
+    if (asked === id) onDelete(id);
+  };
+  if (chats.length === 0) return <p className="hint">Your chats will be listed here.</p>;
+  return (
+    <ul className="chat-list">
+      {chats.map((chat) => {
+        const title = chat.title || "Untitled chat";
+        return (
+          <li key={chat.id} className={chat.id === current ? "current" : ""}>
+            <a href={`#/c/${encodeURIComponent(chat.id)}`} onClick={onOpen}
+              aria-current={chat.id === current ? "page" : undefined}>
+              <span className="title">{title}</span>
+              {chat.active && <span className="dot" role="img" aria-label="running" />}
+              {isWaiting(chat) && <span className="badge">waiting for you</span>}
+            </a>
+            <button type="button" className={asked === chat.id ? "quiet danger" : "quiet square"}
+              onClick={() => press(chat.id)} onBlur={() => setAsked(null)}
+              aria-label={asked === chat.id ? `Really delete ${title}` : `Delete ${title}`}>
+              {asked === chat.id ? "Delete?" : <Icon name="trash" />}
+            </button>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

@@ -1,0 +1,33 @@
+import { type ReactElement, useCallback, useEffect, useState } from "react";
+import type { ChatHistory } from "./chat-history";
+import { ChatView } from "./chat-view";
+import { ErrorCard } from "./error-card";
+import { loadHistory } from "./load-history";
+
+interface ChatPanelProps {
+  id: string;
+  fresh: boolean;
+  onSend: () => void;
+  onChange: () => void;
+}
+
+const EMPTY: ChatHistory = { messages: [], active: null };
+
+/** Brings a chat's history, then the chat. */
+export function ChatPanel({ id, fresh, onSend, onChange }: ChatPanelProps): ReactElement {
+  const [history, setHistory] = useState<ChatHistory | null>(fresh ? EMPTY : null);
+  const [error, setError] = useState<Error | null>(null);
+  const load = useCallback(() => {
+    setError(null);
+    loadHistory(id).then(setHistory, setError);
+  }, [id]);
+  useEffect(() => {
+    if (!fresh) load();
+  }, [fresh, load]);
+  if (history) return <ChatView id={id} history={history} onSend={onSend} onChange={onChange} />;
+  return (
+    <main className="center">
+      {error ? <ErrorCard error={error} onRetry={load} /> : <p className="hint" role="status">Loading the chat...</p>}
+    </main>
+  );
+}

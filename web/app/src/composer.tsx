@@ -1,0 +1,85 @@
+import type { FileUIPart } from "ai";
+import { type ClipboardEvent, type DragEvent, type KeyboardEvent, type ReactElement, useRef, useState } from "react";
+import { Icon } from "./icon";
+import { readImages } from "./read-images";
+
+interface ComposerProps {
+  busy: boolean;
+  stopping: boolean;
+  onSend: (text: string, files: FileUIPart[]) => void;
+  onStop: () => void;
+}
+
+const HAS_KEYBOARD = matchMedia("(pointer: fine)").matches;
+
+/** The message box: text, images by button, paste or drop, send and stop. */
+export function Composer({ busy, stopping, onSend, onStop }: ComposerProps): ReactElement {
+  const [text, setText] = useState("");
+  const [images, setImages] = useState<FileUIPart[]>([]);
+  const [notice, setNotice] = useState("");
+  const [dragging, setDragging] = useState(false);
+  const picker = useRef<HTMLInputElement>(null);
+
+  const add = async (files: Iterable<File>): Promise<void> => {
+    const { images: more, refused } = await readImages(files);
+    setImages((before) => [...before, ...more]);
+    setNotice(refused.length ? `Not sent: ${refused.join(", ")}. Only PNG, JPEG, WebP and GIF images can be.` : "");
+  };
+  const send = (): void => {
+    if (busy || (!text.trim() && images.length === 0)) return;
+    onSend(text.trim(), images);
+    setText("");
+    setImages([]);
+    setNotice("");
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    // Enter also ends the composition of a Japanese word: that one belongs to the input method.
+    if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    send();
+  };
+  const onPaste = (event: ClipboardEvent): void => {
+    if (event.clipboardData.files.length === 0) return;
+    event.preventDefault();
+    void add(event.clipboardData.files);
+  };
+  const onDrag = (event: DragEvent, over: boolean): void => {
+    event.preventDefault();
+    setDragging(over);
+  };
+
+  return (
+    <form className={dragging ? "composer dragging" : "composer"} aria-label="Message"
+      onSubmit={(event) => { event.preventDefault(); send(); }}
+      onDragOver={(event) => onDrag(event, true)} onDragLeave={(event) => onDrag(event, false)}
+      onDrop={(event) => { onDrag(event, false); void add(event.dataTransfer.files); }}>
+      {notice && <p className="failure" role="alert">{notice}</p>}
+      {images.length > 0 && (
+        <ul className="previews" aria-label="Images to send">
+          {images.map((image, index) => (
+            <li key={index}>
+              <img src={image.url} alt={image.filename ?? "Image"} />
+              <button type="button" className="square" aria-label={`Remove ${image.filename ?? "image"}`}
+                onClick={() => setImages(images.filter((other) => other !== image))}><Icon name="close" /></button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <div className="bar">
+        <button type="button" className="quiet square" aria-label="Add images" onClick={() => picker.current?.click()}>
+          <Icon name="image" />
+        </button>
+        <input ref={picker} type="file" hidden multiple accept="image/png,image/jpeg,image/webp,image/gif"
+          aria-label="Images" onChange={(event) => { void add(event.target.files ?? []); event.target.value = ""; }} />
+        <textarea id="composer" rows={1} value={text} autoFocus={HAS_KEYBOARD} aria-label="Message"
+          placeholder={dragging ? "Drop the image here" : "Write a message"}
+          onChange={(event) => setText(event.target.value)} onKeyDown={onKey} onPaste={onPaste} />
+        {busy
+          ? <button type="button" className="primary square" aria-label={stopping ? "Stopping" : "Stop"} disabled={stopping}
+            onClick={onStop}><Icon name="stop" /></button>
+          : <button type="submit" className="primary square" aria-label="Send"
+            disabled={!text.trim() && images.length === 0}><Icon name="send" /></button>}
+      </div>
+    </form>
+  );
+}

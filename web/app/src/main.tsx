@@ -1,0 +1,9 @@
+import "./no-eval";
+import { createRoot } from "react-dom/client";
+import { App } from "./app";
+import { token } from "./token";
+import "./style.css";
+
+token.takeFromAddress();
+const root = document.getElementById("root");
+if (root) createRoot(root).render(<App />);

@@ -1,0 +1,29 @@
+import type { UIMessage } from "ai";
+import { memo, type ReactElement } from "react";
+import { Icon } from "./icon";
+import { PartView } from "./part-view";
+import { SourceList } from "./source-list";
+
+interface MessageViewProps {
+  message: UIMessage;
+  running: boolean;
+  onRegenerate?: () => void;
+}
+
+function Message({ message, running, onRegenerate }: MessageViewProps): ReactElement {
+  const mine = message.role === "user";
+  return (
+    <article className={`message ${message.role}`} aria-label={mine ? "You" : "Agent"}>
+      {message.parts.map((part, index) => <PartView key={index} part={part} running={running} />)}
+      <SourceList parts={message.parts} />
+      {running && <span className="cursor" aria-hidden="true" />}
+      {!mine && onRegenerate && (
+        <button type="button" className="quiet small" onClick={onRegenerate}><Icon name="retry" />Regenerate</button>
+      )}
+    </article>
+  );
+}
+
+/** One message. Finished ones are not drawn again while the next one streams. */
+export const MessageView = memo(Message, (before, after) =>
+  before.message === after.message && before.running === after.running && !before.onRegenerate && !after.onRegenerate);

@@ -1,0 +1,2 @@
+/** Fired on `window` when the server asks who we are. */
+export const UNAUTHORIZED = "adkwire:unauthorized";
