@@ -10,7 +10,7 @@ from pydantic_ai.ui.vercel_ai import VercelAIEventStream
 
 from adkwire.server.chat import frame
 from adkwire.stores.base import Batch
-from adkwire.wire.chunks import Chunk, Profile, encode_chunk
+from adkwire.wire.chunks import Chunk, Profile, encode_chunks
 from adkwire.wire.encoder import Encoder
 from bench.floor import Floor
 from bench.measure import Effort, Goal, Line, at_least, at_most, cpu_of, in_turn, ratios, spread
@@ -38,7 +38,7 @@ async def adkwire(mix: Mix) -> list[bytes]:
 
 
 def _write(chunks: Sequence[Chunk], number: int, written: list[bytes]) -> int:
-    encoded = [encode_chunk(chunk) for chunk in chunks]
+    encoded = encode_chunks(chunks)
     written.append(frame(Batch(number, encoded, closed=False), _EVENT, _PROFILE))
     return number + len(encoded)
 

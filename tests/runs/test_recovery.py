@@ -8,7 +8,7 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
 
 from adkwire.testing import Call, Say, ScriptedModel
-from adkwire.wire.encoder import UNFINISHED
+from adkwire.wire.calls import UNFINISHED
 from tests.runs.chats import AGENT, assert_legal, heard, store, tool_parts
 from tests.runs.conftest import Make
 

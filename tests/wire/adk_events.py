@@ -9,8 +9,9 @@ from google.adk.events.event_actions import EventActions
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
+from adkwire.wire.calls import ASK
 from adkwire.wire.chunks import Chunk, encode_chunk
-from adkwire.wire.encoder import ASK, Encoder, Explain, explain_briefly
+from adkwire.wire.encoder import Encoder, Explain, explain_briefly
 
 MESSAGE = "m1"
 PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from adkwire.wire import chunks as c
-from adkwire.wire.chunks import STRICTEST, Chunk, Profile, Since, decode_chunk, encode_chunk
+from adkwire.wire.chunks import STRICTEST, Chunk, Profile, Since, decode_chunk, encode_chunk, encode_chunks
 from tests.wire.schemas import V6, V6_STRICT, V7, V7_STRICT, ChunkSchema
 
 TYPES: tuple[type[Chunk], ...] = get_args(c.Chunk)
@@ -121,7 +121,7 @@ class TestSchemas:
     def test_fitting_takes_away_and_never_adds(self, chunk: Chunk, major: int, patch: int) -> None:
         profile = Profile(major, patch)
         fitted = profile.fit(chunk)
-        raw = profile.fit_encoded(encode_chunk(chunk))
+        raw = profile.fit_encoded(encode_chunks([chunk])[0])
 
         assert (None if raw is None else decode_chunk(raw)) == fitted
         if fitted is None:
@@ -155,7 +155,7 @@ class TestCoding:
             decode_chunk(raw)
 
     def test_a_chunk_that_a_client_knows_as_it_is_is_not_touched(self) -> None:
-        raw = encode_chunk(c.TextDelta(id="t", delta='{"type":"finish"'))
+        [raw] = encode_chunks([c.TextDelta(id="t", delta='{"type":"finish"')])
 
         assert STRICTEST.fit_encoded(raw) is raw
 

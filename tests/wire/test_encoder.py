@@ -10,8 +10,9 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from adkwire.wire import chunks as c
+from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import UNFINISHED, Encoder, Failure, explain_briefly, explain_fully
+from adkwire.wire.encoder import Encoder, Failure, explain_briefly, explain_fully
 from adkwire.wire.messages import StepStartPart, TextPart, fold
 from tests.wire.adk_events import (
     MESSAGE,

@@ -13,8 +13,9 @@ from msgspec import UNSET
 from adkwire.runs.adk import error_event, partial_event, seal_event
 from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
+from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk, Profile
-from adkwire.wire.encoder import UNFINISHED, Encoder
+from adkwire.wire.encoder import Encoder
 from adkwire.wire.messages import ReasoningPart, TextPart, ToolPart, UIMessage, fold
 from tests.wire.adk_events import MESSAGE, aborted, answered, fed, model, partial, response, text
 from tests.wire.legal_events import conversations

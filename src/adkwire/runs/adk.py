@@ -35,8 +35,9 @@ from adkwire.runs.history import marked
 from adkwire.runs.pacing import paced_agent
 from adkwire.runs.sessions import ChatKey, MarkedSessions, SqliteSessions
 from adkwire.settings import Settings
+from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.decoder import UserMessage
-from adkwire.wire.encoder import OWN_STATE, UNFINISHED, Encoder, Unsaved
+from adkwire.wire.encoder import OWN_STATE, Encoder, Unsaved
 from adkwire.wire.media import Media
 
 logger = logging.getLogger("adkwire")

@@ -19,11 +19,12 @@ from adkwire.errors import Conflict, NotFound, Unavailable
 from adkwire.runs import views
 from adkwire.runs.adk import Adk, Services, Target, ToolInfo, seal_leftovers
 from adkwire.runs.history import Turn, said_in, turns
-from adkwire.runs.run import Run, encoded, read
+from adkwire.runs.run import Run, read
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
 from adkwire.stores.base import Batch, StreamLog
 from adkwire.stores.memory import MemoryStreamLog
+from adkwire.wire.chunks import encode_chunks
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import explain_briefly, explain_fully
 
@@ -283,7 +284,7 @@ class Bridge:
             return None
         encoder, chunks = found.encoder(self._explain)
         run = self._run(key, turn, message, found.message_id)
-        await self._log.append(run.id, encoded([*chunks, *encoder.end()]))
+        await self._log.append(run.id, encode_chunks([*chunks, *encoder.end()]))
         await self._log.close(run.id)
         run.done.set()
         return run

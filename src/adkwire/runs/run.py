@@ -6,7 +6,7 @@ when it fails, and in each case everything it opened is closed, in the session a
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 from google.adk.events.event import Event
@@ -15,9 +15,10 @@ from adkwire.runs.adk import Adk, error_event, partial_event, seal_event, seal_l
 from adkwire.runs.history import mark_of
 from adkwire.runs.sessions import ChatKey
 from adkwire.stores.base import Batch, StreamLog
-from adkwire.wire.chunks import Chunk, encode_chunk
+from adkwire.wire.calls import UNFINISHED
+from adkwire.wire.chunks import Chunk, encode_chunks
 from adkwire.wire.decoder import TurnInput, UserMessage
-from adkwire.wire.encoder import UNFINISHED, Encoder, Explain
+from adkwire.wire.encoder import Encoder, Explain
 
 logger = logging.getLogger("adkwire")
 
@@ -58,7 +59,7 @@ class Run:
 
     async def begin(self, adk: Adk, log: StreamLog, prepare: Callable[[], Awaitable[None]]) -> None:
         """Say `start` at once, then let the task do the rest."""
-        await log.append(self.id, encoded([self.encoder.start()]))
+        await log.append(self.id, encode_chunks([self.encoder.start()]))
         self._task = asyncio.create_task(self._drive(adk, log, prepare), name=f"adkwire-run-{self.id}")
 
     async def stop(self) -> None:
@@ -108,7 +109,7 @@ class Run:
         if event.invocation_id:
             self._invocation, self._author = event.invocation_id, event.author
         if chunks := self.encoder.feed(event):
-            await log.append(self.id, encoded(chunks))
+            await log.append(self.id, encode_chunks(chunks))
 
     async def _finish(self, adk: Adk, log: StreamLog, failed: Exception | None) -> None:
         """Make session and stream agree on how it ended, then close the stream whatever happens."""
@@ -122,7 +123,7 @@ class Run:
         finally:
             if failed is not None and self.encoder.failure is None:
                 chunks += self.encoder.feed(error_event(failed, self._author, self._invocation, self.mark))
-            await log.append(self.id, encoded([*chunks, *self.encoder.end()]))
+            await log.append(self.id, encode_chunks([*chunks, *self.encoder.end()]))
             await log.close(self.id)
             self.keep()
             self.done.set()
@@ -137,11 +138,6 @@ class Run:
         if failed is not None and self.encoder.failure is None:
             events.append(error_event(failed, self._author, self._invocation, self.mark))
         return events
-
-
-def encoded(chunks: Sequence[Chunk]) -> list[bytes]:
-    """Chunks, encoded once for all readers."""
-    return [encode_chunk(chunk) for chunk in chunks]
 
 
 async def read(log: StreamLog, run: str, after: int, heartbeat: float) -> AsyncGenerator[Batch, None]:

@@ -83,14 +83,11 @@ async def sse(batches: AsyncGenerator[Batch, None], run_id: str, profile: Profil
 
 def frame(batch: Batch, event: bytes, profile: Profile) -> bytes:
     """The events of one batch; a chunk this client must not see leaves its number out."""
-    events: list[bytes] = []
-    number = batch.first
-    for raw in batch.entries:
-        data = profile.fit_encoded(raw)
-        if data is not None:
-            events.append(event % (number, data))
-        number += 1
-    return b"".join(events)
+    if len(batch.entries) == 1:
+        data = profile.fit_encoded(batch.entries[0])
+        return b"" if data is None else event % (batch.first, data)
+    fitted = enumerate(map(profile.fit_encoded, batch.entries), batch.first)
+    return b"".join([event % (number, data) for number, data in fitted if data is not None])
 
 
 def _event_id(text: str) -> tuple[str, int]:

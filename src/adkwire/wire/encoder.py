@@ -7,33 +7,17 @@ continuation settles its calls before its first `start-step`, which is the order
 **Text is said once.** Partial events are spoken as they come; the complete event that follows is their copy and only
 closes the part (what it has beyond them is added). Speakers are told apart by branch, so parallel agents do not mix.
 
-**A call** goes through these phases; what is not in the table leaves it where it is and emits nothing:
-
-| in phase                      | on               | goes to  | and emits                                             |
-|-------------------------------|------------------|----------|-------------------------------------------------------|
-| (none)                        | partial call     | STREAMED | tool-input-start, tool-input-delta                    |
-| (none), STREAMED              | call             | RUNNING  | tool-input-available                                  |
-| (none), STREAMED              | browser call     | HELD     | tool-input-start, tool-input-delta                    |
-| HELD                          | pause, next step | RUNNING  | tool-input-available: the browser may execute it now  |
-| HELD, RUNNING                 | question         | ASKED    | tool-approval-request, data-approval                  |
-| ASKED                         | yes              | APPROVED | tool-approval-response; tool-input-available (browser) |
-| ASKED                         | no               | DENIED   | tool-approval-response                                |
-| DENIED                        | response         | SETTLED  | tool-output-denied                                    |
-| any other but SETTLED         | response         | SETTLED  | tool-output-available or tool-output-error            |
-| any that waits for nobody     | end              | SETTLED  | tool-output-error                                     |
+**A call** goes through the phases of `calls.py`.
 
 Whatever was opened is closed before an `error`, an `abort` or a `finish` leaves.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from msgspec import UNSET
-
 from adkwire.wire import chunks as c
-from adkwire.wire.argument_stream import ArgumentStream
+from adkwire.wire.calls import ASK, Calls
 from adkwire.wire.chunks import Chunk, FinishReason, Json
 from adkwire.wire.parts import (
     FINISH_REASONS,
@@ -41,11 +25,9 @@ from adkwire.wire.parts import (
     as_text,
     enum_name,
     file,
-    joined,
     kind_of,
     link,
     media,
-    response_of,
     sound,
     sources,
 )
@@ -54,47 +36,11 @@ if TYPE_CHECKING:
     from google.adk.events.event import Event
     from google.genai import types
 
-ASK = "adk_request_confirmation"
-"""The name of ADK's synthetic call that carries a question to the person."""
-UNFINISHED = "This call did not finish; its outcome is unknown."
 ABORTED = "INVOCATION_ABORTED"
 OWN_STATE = "adkwire:"
 """Session state keys with this prefix are ours and are not shown."""
 
 _EMPTY_ANSWER = "MODEL_RETURNED_NO_CONTENT"
-
-
-class Phase(Enum):
-    """Where a call stands; the table is at the top of this file."""
-
-    STREAMED = auto()
-    HELD = auto()
-    RUNNING = auto()
-    ASKED = auto()
-    APPROVED = auto()
-    DENIED = auto()
-    SETTLED = auto()
-
-
-@dataclass(slots=True)
-class _Call:
-    """One tool call of the message."""
-
-    id: str
-    name: str
-    input: Json = None
-    phase: Phase = Phase.STREAMED
-    browser: bool = False
-    ask: str | None = None
-    provider: bool = False
-    arguments: ArgumentStream = field(default_factory=ArgumentStream)
-
-    @property
-    def waits(self) -> bool:
-        """Whether a person or a browser has to act before it can go on."""
-        return self.phase in (Phase.ASKED, Phase.HELD) or (
-            self.browser and self.phase in (Phase.RUNNING, Phase.APPROVED)
-        )
 
 
 @dataclass(slots=True)
@@ -159,10 +105,8 @@ class Encoder:
         self.message_id = message_id
         self._explain = explain
         self._speakers: dict[str | None, _Speaker] = {}
-        self._calls: dict[str, _Call] = {}
-        self._step_calls: list[_Call] = []
+        self._calls = Calls(self._step)
         self._in_step = False
-        self._answered = False
         self._parts = 0
         self._sources: set[str] = set()
         self._facts = MessageFacts()
@@ -180,16 +124,12 @@ class Encoder:
         return self._failure
 
     def open_calls(self) -> list[tuple[str, str]]:
-        """Ids and names of the calls that are neither settled nor waiting for someone."""
-        return [(call.id, call.name) for call in self._calls.values() if _is_open(call) and not call.provider]
+        """Ids and names of ADK's calls that are neither settled nor waiting for someone."""
+        return [(call.id, call.name) for call in self._calls.running() if not call.provider]
 
     def unsettled_calls(self) -> list[tuple[str, str]]:
-        """Ids and names of all calls without a result, also those that wait for someone."""
-        return [
-            (call.id, call.name)
-            for call in self._calls.values()
-            if call.phase is not Phase.SETTLED and not call.provider
-        ]
+        """Ids and names of all of ADK's calls without a result, also those that wait for someone."""
+        return [(call.id, call.name) for call in self._calls.unsettled() if not call.provider]
 
     def unsaved(self) -> list[Unsaved]:
         """What was shown since the last complete event of each speaker."""
@@ -221,7 +161,7 @@ class Encoder:
         """Close what is open, and let the browser have the calls that were held for it. The message may go on."""
         out: list[Chunk] = []
         self._close_parts(out)
-        self._release(out)
+        self._calls.release(out)
         if self._in_step:
             out.append(c.FinishStep())
             self._in_step = False
@@ -231,10 +171,8 @@ class Encoder:
         """Close everything and finish the response."""
         out: list[Chunk] = []
         self._close_parts(out)
-        self._release(out)
-        for call in self._calls.values():
-            if _is_open(call):
-                self._settle(call, _sealed(call), out)
+        self._calls.release(out)
+        self._calls.seal(out)
         out += self.pause()
         metadata = self._facts.as_metadata()
         if self._failure is not None and not self._aborted:
@@ -242,11 +180,11 @@ class Encoder:
                 out.append(c.MessageMetadata(message_metadata=metadata))
             out.append(c.Error(error_text=self._explain(self._failure)))
             return out
-        waiting = any(call.waits for call in self._step_calls)
-        if self._step_calls and not waiting:
+        waiting = self._calls.step_waits
+        if self._calls.step_has_calls and not waiting:
             # The last step holds settled calls only: without a written step behind it clients send again, for ever.
             out += [c.StartStep(), c.FinishStep()]
-            self._step_calls = []
+            self._calls.begin_step()
         if self._aborted:
             out.append(c.Abort())
         out.append(c.Finish(finish_reason=self._finish_reason(waiting), message_metadata=metadata))
@@ -263,19 +201,16 @@ class Encoder:
             if text:
                 self._partial_text(event, "reasoning" if part.thought else "text", text, out)
             elif part.function_call is not None:
-                self._partial_call(event, part, part.function_call, out)
+                if self._calls.stream(part.function_call, out):
+                    # An open text stays open: the complete event has the calls behind all text.
+                    self._speaker(event).calls.append(_without_arguments(part, part.function_call))
             elif part.function_response is not None:
-                self._preliminary(part.function_response, out)
+                self._calls.preview(part.function_response, out)
             elif part.tool_call is not None or part.tool_response is not None:
-                self._provider_tool(event, part, out)
+                self._provided(event, part, out)
                 self._speaker(event).said.append(_Said("tool", [], part))
-            elif (kind := kind_of(part)) == "sound":
-                self._speaker(event).sounded = True
-                out.append(sound(part))
-            elif kind is not None:
-                speaker = self._speaker(event)
-                self._show(speaker, part, out)
-                speaker.said.append(_Said(kind, [], part))
+            else:
+                self._partial_media(event, part, out)
 
     def _partial_text(self, event: "Event", kind: str, text: str, out: list[Chunk]) -> None:
         speaker = self._speakers.get(event.branch) or self._speaker(event)
@@ -287,12 +222,22 @@ class Encoder:
         speaker.said.append(_Said(kind, [text]))
         self._say(speaker, kind, text, out)
 
+    def _partial_media(self, event: "Event", part: "types.Part", out: list[Chunk]) -> None:
+        kind = kind_of(part)
+        if kind == "sound":
+            self._speaker(event).sounded = True
+            out.append(sound(part))
+        elif kind is not None:
+            speaker = self._speaker(event)
+            self._show(speaker, part, out)
+            speaker.said.append(_Said(kind, [], part))
+
     def _complete(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
-        if event.author != "user" and any(part.function_response is None for part in parts):
+        responses = [part.function_response for part in parts if part.function_response is not None]
+        if len(responses) < len(parts) and event.author != "user":
             self._content(event, parts, out)
-        for part in parts:
-            if part.function_response is not None:
-                self._response(event, part.function_response, out)
+        for response in responses:
+            self._response(event, response, out)
 
     def _content(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
         speaker = self._speaker(event)
@@ -303,7 +248,7 @@ class Encoder:
         for part in parts:
             kind = kind_of(part)
             if part.tool_call is not None or part.tool_response is not None:
-                self._provider_tool(event, part, out)
+                self._provided(event, part, out)
             elif kind is None or kind in streamed:
                 continue
             elif kind == "sound":
@@ -319,8 +264,8 @@ class Encoder:
         self._close(speaker, out)
         self._recover(event)
         for part in parts:
-            if part.function_call is not None:
-                self._call(event, part.function_call, out)
+            if (fc := part.function_call) is not None:
+                self._calls.call(fc, browser=fc.id in (event.long_running_tool_ids or ()), out=out)
 
     def _speaker(self, event: "Event") -> _Speaker:
         speaker = self._speakers.get(event.branch)
@@ -358,136 +303,29 @@ class Encoder:
     def _step(self, out: list[Chunk]) -> None:
         """Make sure that model content has a step of its own to go to."""
         if self._in_step:
-            if not self._answered or any(call.phase is not Phase.SETTLED for call in self._step_calls):
+            if not self._calls.step_is_over:
                 return
             out += self.pause()
         out.append(c.StartStep())
-        self._in_step, self._answered = True, False
-        self._step_calls = []
-
-    def _partial_call(self, event: "Event", part: "types.Part", fc: "types.FunctionCall", out: list[Chunk]) -> None:
-        if not fc.id or (fc.partial_args is None and fc.will_continue is None and fc.id not in self._calls):
-            return
-        call = self._calls.get(fc.id)
-        if call is None:
-            if not fc.name:
-                return
-            # An open text stays open: the complete event has the calls behind all text, and so has the message.
-            call = self._announce(fc.id, fc.name, out)
-            self._speaker(event).calls.append(_without_arguments(part, fc))
-            out.append(c.ToolInputStart(tool_call_id=call.id, tool_name=call.name))
-        if call.phase is Phase.STREAMED and (delta := call.arguments.add(fc.partial_args or ())):
-            out.append(c.ToolInputDelta(tool_call_id=call.id, input_text_delta=delta))
-
-    def _announce(self, call_id: str, name: str, out: list[Chunk]) -> _Call:
-        self._step(out)
-        call = self._calls[call_id] = _Call(call_id, name)
-        self._step_calls.append(call)
-        return call
-
-    def _call(self, event: "Event", fc: "types.FunctionCall", out: list[Chunk]) -> None:
-        if not fc.id or not fc.name:
-            return
-        if fc.name == ASK:
-            self._ask(fc, out)
-            return
-        call = self._calls.get(fc.id)
-        if call is not None and call.phase is not Phase.STREAMED:
-            return
-        call = call or self._announce(fc.id, fc.name, out)
-        call.input = fc.args or {}
-        call.browser = fc.id in (event.long_running_tool_ids or ())
-        if not call.browser:
-            self._make_available(call, out)
-            return
-        call.phase = Phase.HELD
-        # Not `tool-input-available`: that would let the page execute before anyone could ask. Streamed arguments are
-        # begun anew, because a question must show all of them.
-        out.append(c.ToolInputStart(tool_call_id=call.id, tool_name=call.name))
-        out.append(c.ToolInputDelta(tool_call_id=call.id, input_text_delta=as_text(call.input)))
-
-    def _make_available(self, call: _Call, out: list[Chunk]) -> None:
-        call.phase = Phase.RUNNING
-        out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
-
-    def _release(self, out: list[Chunk]) -> None:
-        for call in self._step_calls:
-            if call.phase is Phase.HELD:
-                self._make_available(call, out)
-
-    def _ask(self, fc: "types.FunctionCall", out: list[Chunk]) -> None:
-        question = fc.args or {}
-        original: dict[str, Json] = question.get("originalFunctionCall") or {}
-        call = self._calls.get(original.get("id") or "")
-        if call is None or fc.id is None or call.phase not in (Phase.HELD, Phase.RUNNING):
-            return
-        call.phase, call.ask = Phase.ASKED, fc.id
-        out.append(c.ToolApprovalRequest(approval_id=fc.id, tool_call_id=call.id))
-        asked: dict[str, Json] = question.get("toolConfirmation") or {}
-        more = {key: asked[key] for key in ("hint", "payload") if asked.get(key)}
-        if more:
-            out.append(c.Data(type="data-approval", id=fc.id, data={"toolCallId": call.id, **more}))
+        self._in_step = True
+        self._calls.begin_step()
 
     def _response(self, event: "Event", fr: "types.FunctionResponse", out: list[Chunk]) -> None:
         if fr.name == ASK:
-            self._verdict(fr, out)
+            self._calls.decide(fr, out)
             return
-        call = self._calls.get(fr.id or "")
-        if call is None or call.phase is Phase.SETTLED or call.id in event.actions.requested_tool_confirmations:
+        is_placeholder = fr.id in event.actions.requested_tool_confirmations
+        if is_placeholder or not self._calls.respond(fr, out):
             return
-        if fr.will_continue:
-            self._preliminary(fr, out)
-        else:
-            self._settle(call, _outcome(call, fr), out)
         for part in fr.parts or ():
             if part.inline_data is not None:
                 out += file(part.inline_data.mime_type, part.inline_data.data)
             elif part.file_data is not None:
                 out += link(part.file_data.mime_type, part.file_data.file_uri)
 
-    def _preliminary(self, fr: "types.FunctionResponse", out: list[Chunk]) -> None:
-        call = self._calls.get(fr.id or "")
-        if call is not None and call.phase is not Phase.SETTLED:
-            out.append(c.ToolOutputAvailable(tool_call_id=call.id, output=response_of(fr), preliminary=True))
-
-    def _settle(self, call: _Call, outcome: Chunk, out: list[Chunk]) -> None:
-        if call.phase is Phase.HELD:
-            self._make_available(call, out)
-        call.phase = Phase.SETTLED
-        self._answered = True
-        out.append(outcome)
-
-    def _verdict(self, fr: "types.FunctionResponse", out: list[Chunk]) -> None:
-        call = next((call for call in self._calls.values() if call.ask == fr.id), None)
-        if call is None or call.phase is not Phase.ASKED or fr.id is None:
-            return
-        approved = (fr.response or {}).get("confirmed") is True
-        call.phase = Phase.APPROVED if approved else Phase.DENIED
-        out.append(c.ToolApprovalResponse(approval_id=fr.id, approved=approved))
-        if approved and call.browser:
-            out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
-
-    def _provider_tool(self, event: "Event", part: "types.Part", out: list[Chunk]) -> None:
-        """A tool that the model's provider ran itself: no page and no person has a part in it, so no step waits."""
+    def _provided(self, event: "Event", part: "types.Part", out: list[Chunk]) -> None:
         self._close(self._speaker(event), out)
-        if (tool := part.tool_call) is not None and tool.id and tool.id not in self._calls:
-            name = enum_name(tool.tool_type) or "tool"
-            self._step(out)
-            self._calls[tool.id] = _Call(tool.id, name, tool.args or {}, Phase.RUNNING, provider=True)
-            out.append(
-                c.ToolInputAvailable(
-                    tool_call_id=tool.id, tool_name=name, input=tool.args or {}, provider_executed=True, dynamic=True
-                )
-            )
-        answer = part.tool_response
-        call = self._calls.get(answer.id or "") if answer is not None else None
-        if answer is not None and call is not None and call.phase is not Phase.SETTLED:
-            call.phase = Phase.SETTLED
-            out.append(
-                c.ToolOutputAvailable(
-                    tool_call_id=call.id, output=answer.response, provider_executed=True, dynamic=True
-                )
-            )
+        self._calls.provided(part, out)
 
     def _workflow_output(self, event: "Event", out: list[Chunk]) -> None:
         """A workflow of plain functions says its result in `output`; only the one of the whole graph is the answer."""
@@ -531,10 +369,6 @@ class Encoder:
             out.append(c.Data(type="data-artifact", data={"versions": dict(actions.artifact_delta)}))
 
 
-def _is_open(call: _Call) -> bool:
-    return call.phase is not Phase.SETTLED and not call.waits
-
-
 def _parts_of(speaker: _Speaker) -> "list[tuple[str, str | types.Part]]":
     said: list[tuple[str, str | types.Part]] = [(said.kind, said.part or "".join(said.texts)) for said in speaker.said]
     return said + [("call", part) for part in speaker.calls]
@@ -546,27 +380,8 @@ def _without_arguments(part: "types.Part", fc: "types.FunctionCall") -> "types.P
     return part.model_copy(update={"function_call": fc.model_copy(update=empty)})
 
 
-def _sealed(call: _Call) -> Chunk:
-    if call.phase is Phase.DENIED:
-        return c.ToolOutputDenied(tool_call_id=call.id)
-    by_provider = call.provider or UNSET
-    return c.ToolOutputError(
-        tool_call_id=call.id, error_text=UNFINISHED, provider_executed=by_provider, dynamic=by_provider
-    )
-
-
-def _outcome(call: _Call, fr: "types.FunctionResponse") -> Chunk:
-    """What came of a call. `{"error": "..."}` and nothing else is how ADK and our plugin report a failure."""
-    if call.phase is Phase.DENIED:
-        return c.ToolOutputDenied(tool_call_id=call.id)
-    response = fr.response
-    if response is not None and len(response) == 1 and isinstance(error := response.get("error"), str):
-        return c.ToolOutputError(tool_call_id=call.id, error_text=error)
-    return c.ToolOutputAvailable(tool_call_id=call.id, output=response_of(fr))
-
-
 def _beyond(speaker: _Speaker, kind: str, parts: "list[types.Part]") -> str:
     """What the complete text of a kind has beyond what was streamed of it; nothing when it is another text."""
-    streamed = "".join(text for said in speaker.said if said.kind == kind for text in said.texts)
-    whole = joined(part.text for part in parts if kind_of(part) == kind)
-    return whole[len(streamed) :] if whole.startswith(streamed) else ""
+    streamed = "".join([text for said in speaker.said if said.kind == kind for text in said.texts])
+    whole = "".join([part.text or "" for part in parts if kind_of(part) == kind])
+    return whole[len(streamed) :] if len(whole) > len(streamed) and whole.startswith(streamed) else ""

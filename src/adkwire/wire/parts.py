@@ -6,7 +6,7 @@ event and of what it carries is either mapped or listed with the reason why it i
 
 import base64
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import UNSET
@@ -209,11 +209,6 @@ def _told_by(event: "Event") -> Iterator[tuple[str, Json]]:
 
 def _dump(model: "BaseModel") -> dict[str, Any]:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-def joined(texts: Iterable[str | None]) -> str:
-    """One text of many."""
-    return "".join(text for text in texts if text)
 
 
 _LIVE = "live only: runs/live reads it, it ends or opens turns"

@@ -1,0 +1,257 @@
+"""The tool calls of a message: what each waits for, and what its next event puts on the wire.
+
+What is not in the table leaves a call where it is and emits nothing.
+
+| in phase                  | on               | goes to  | and emits                                              |
+|---------------------------|------------------|----------|--------------------------------------------------------|
+| (none)                    | partial call     | STREAMED | tool-input-start, tool-input-delta                     |
+| (none), STREAMED          | call             | RUNNING  | tool-input-available                                   |
+| (none), STREAMED          | browser call     | HELD     | tool-input-start, tool-input-delta                     |
+| HELD                      | pause, next step | RUNNING  | tool-input-available: the browser may execute it now   |
+| HELD, RUNNING             | question         | ASKED    | tool-approval-request, data-approval                   |
+| ASKED                     | yes              | APPROVED | tool-approval-response; tool-input-available (browser) |
+| ASKED                     | no               | DENIED   | tool-approval-response                                 |
+| DENIED                    | response, end    | SETTLED  | tool-output-denied                                     |
+| any other but SETTLED     | response         | SETTLED  | tool-output-available or tool-output-error             |
+| any that waits for nobody | end              | SETTLED  | tool-output-error                                      |
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import UNSET
+
+from adkwire.wire import chunks as c
+from adkwire.wire.argument_stream import ArgumentStream
+from adkwire.wire.chunks import Chunk, Json
+from adkwire.wire.parts import as_text, enum_name, response_of
+
+if TYPE_CHECKING:
+    from google.genai import types
+
+ASK = "adk_request_confirmation"
+"""The name of ADK's synthetic call that carries a question to the person."""
+UNFINISHED = "This call did not finish; its outcome is unknown."
+
+Out: TypeAlias = list[Chunk]
+OpenStep: TypeAlias = Callable[[Out], None]
+"""Makes sure that a step is open; asked before a call is announced."""
+
+
+class Phase(Enum):
+    """Where a call stands; the table is at the top of this file."""
+
+    STREAMED = auto()
+    HELD = auto()
+    RUNNING = auto()
+    ASKED = auto()
+    APPROVED = auto()
+    DENIED = auto()
+    SETTLED = auto()
+
+
+@dataclass(slots=True)
+class Call:
+    """One tool call of the message."""
+
+    id: str
+    name: str
+    input: Json = None
+    phase: Phase = Phase.STREAMED
+    browser: bool = False
+    ask: str | None = None
+    provider: bool = False
+    """Whether the model's provider runs it: neither a page nor a person nor ADK has a part in it."""
+    arguments: ArgumentStream = field(default_factory=ArgumentStream)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person or a browser has to act before it can go on."""
+        return self.phase in (Phase.ASKED, Phase.HELD) or (
+            self.browser and self.phase in (Phase.RUNNING, Phase.APPROVED)
+        )
+
+
+class Calls:
+    """All calls of a message, and those of the step at hand."""
+
+    def __init__(self, open_step: OpenStep) -> None:
+        self._open_step = open_step
+        self._all: dict[str, Call] = {}
+        self._step: list[Call] = []
+        self._answered = False
+
+    def begin_step(self) -> None:
+        """The calls so far belong to the past."""
+        self._step, self._answered = [], False
+
+    @property
+    def step_is_over(self) -> bool:
+        """Whether a response was seen in this step and no call of it is unanswered."""
+        return self._answered and all(call.phase is Phase.SETTLED for call in self._step)
+
+    @property
+    def step_waits(self) -> bool:
+        """Whether somebody has to act before the message can go on."""
+        return any(call.waits for call in self._step)
+
+    @property
+    def step_has_calls(self) -> bool:
+        """Whether this step called anything."""
+        return bool(self._step)
+
+    def running(self) -> list[Call]:
+        """Calls that are neither settled nor waiting for someone."""
+        return [call for call in self._all.values() if call.phase is not Phase.SETTLED and not call.waits]
+
+    def unsettled(self) -> list[Call]:
+        """Calls without a result, also those that wait for someone."""
+        return [call for call in self._all.values() if call.phase is not Phase.SETTLED]
+
+    def stream(self, fc: "types.FunctionCall", out: Out) -> bool:
+        """A piece of a call whose arguments are streamed; says whether it is a new one."""
+        if not fc.id or (fc.partial_args is None and fc.will_continue is None and fc.id not in self._all):
+            return False
+        call, new = self._all.get(fc.id), False
+        if call is None:
+            if not fc.name:
+                return False
+            call, new = self._announce(fc.id, fc.name, out), True
+            out.append(c.ToolInputStart(tool_call_id=call.id, tool_name=call.name))
+        if call.phase is Phase.STREAMED and (delta := call.arguments.add(fc.partial_args or ())):
+            out.append(c.ToolInputDelta(tool_call_id=call.id, input_text_delta=delta))
+        return new
+
+    def call(self, fc: "types.FunctionCall", *, browser: bool, out: Out) -> None:
+        """A whole call, or ADK's question about one."""
+        if not fc.id or not fc.name:
+            return
+        if fc.name == ASK:
+            self._ask(fc, out)
+            return
+        call = self._all.get(fc.id)
+        if call is not None and call.phase is not Phase.STREAMED:
+            return
+        call = call or self._announce(fc.id, fc.name, out)
+        call.input = fc.args or {}
+        call.browser = browser
+        if not browser:
+            _make_available(call, out)
+            return
+        call.phase = Phase.HELD
+        # Not `tool-input-available`: that would let the page execute before anyone could ask. Streamed arguments are
+        # begun anew, because a question must show all of them.
+        out.append(c.ToolInputStart(tool_call_id=call.id, tool_name=call.name))
+        out.append(c.ToolInputDelta(tool_call_id=call.id, input_text_delta=as_text(call.input)))
+
+    def release(self, out: Out) -> None:
+        """Let the browser have the calls that were held for it."""
+        for call in self._step:
+            if call.phase is Phase.HELD:
+                _make_available(call, out)
+
+    def respond(self, fr: "types.FunctionResponse", out: Out) -> bool:
+        """A tool's answer; says whether it was one to a call that had none."""
+        call = self._all.get(fr.id or "")
+        if call is None or call.phase is Phase.SETTLED:
+            return False
+        if fr.will_continue:
+            self.preview(fr, out)
+        else:
+            self._settle(call, _outcome(call, fr), out)
+        return True
+
+    def preview(self, fr: "types.FunctionResponse", out: Out) -> None:
+        """A first look at an answer."""
+        call = self._all.get(fr.id or "")
+        if call is not None and call.phase is not Phase.SETTLED:
+            out.append(c.ToolOutputAvailable(tool_call_id=call.id, output=response_of(fr), preliminary=True))
+
+    def decide(self, fr: "types.FunctionResponse", out: Out) -> None:
+        """A person's answer to a question."""
+        call = next((call for call in self._all.values() if call.ask == fr.id), None)
+        if call is None or call.phase is not Phase.ASKED or fr.id is None:
+            return
+        approved = (fr.response or {}).get("confirmed") is True
+        call.phase = Phase.APPROVED if approved else Phase.DENIED
+        out.append(c.ToolApprovalResponse(approval_id=fr.id, approved=approved))
+        if approved and call.browser:
+            out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
+
+    def provided(self, part: "types.Part", out: Out) -> None:
+        """A tool that the provider ran itself, its call or its answer. No step waits for it."""
+        tool, answer = part.tool_call, part.tool_response
+        if tool is not None and tool.id and tool.id not in self._all:
+            self._open_step(out)
+            call = Call(tool.id, enum_name(tool.tool_type) or "tool", tool.args or {}, Phase.RUNNING, provider=True)
+            self._all[call.id] = call
+            out.append(
+                c.ToolInputAvailable(
+                    tool_call_id=call.id, tool_name=call.name, input=call.input, provider_executed=True, dynamic=True
+                )
+            )
+        call = self._all.get(answer.id or "") if answer is not None else None
+        if answer is not None and call is not None and call.phase is not Phase.SETTLED:
+            call.phase = Phase.SETTLED
+            out.append(
+                c.ToolOutputAvailable(
+                    tool_call_id=call.id, output=answer.response, provider_executed=True, dynamic=True
+                )
+            )
+
+    def seal(self, out: Out) -> None:
+        """Settle what nobody will settle any more."""
+        for call in self.running():
+            self._settle(call, _sealed(call), out)
+
+    def _announce(self, call_id: str, name: str, out: Out) -> Call:
+        self._open_step(out)
+        call = self._all[call_id] = Call(call_id, name)
+        self._step.append(call)
+        return call
+
+    def _ask(self, fc: "types.FunctionCall", out: Out) -> None:
+        question = fc.args or {}
+        original: dict[str, Json] = question.get("originalFunctionCall") or {}
+        call = self._all.get(original.get("id") or "")
+        if call is None or fc.id is None or call.phase not in (Phase.HELD, Phase.RUNNING):
+            return
+        call.phase, call.ask = Phase.ASKED, fc.id
+        out.append(c.ToolApprovalRequest(approval_id=fc.id, tool_call_id=call.id))
+        asked: dict[str, Json] = question.get("toolConfirmation") or {}
+        more = {key: asked[key] for key in ("hint", "payload") if asked.get(key)}
+        if more:
+            out.append(c.Data(type="data-approval", id=fc.id, data={"toolCallId": call.id, **more}))
+
+    def _settle(self, call: Call, outcome: Chunk, out: Out) -> None:
+        if call.phase is Phase.HELD:
+            _make_available(call, out)
+        call.phase = Phase.SETTLED
+        self._answered = True
+        out.append(outcome)
+
+
+def _make_available(call: Call, out: Out) -> None:
+    call.phase = Phase.RUNNING
+    out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
+
+
+def _sealed(call: Call) -> Chunk:
+    if call.phase is Phase.DENIED:
+        return c.ToolOutputDenied(tool_call_id=call.id)
+    by_provider = call.provider or UNSET
+    return c.ToolOutputError(
+        tool_call_id=call.id, error_text=UNFINISHED, provider_executed=by_provider, dynamic=by_provider
+    )
+
+
+def _outcome(call: Call, fr: "types.FunctionResponse") -> Chunk:
+    """What came of a call. `{"error": "..."}` and nothing else is how ADK and our plugin report a failure."""
+    if call.phase is Phase.DENIED:
+        return c.ToolOutputDenied(tool_call_id=call.id)
+    response = fr.response
+    if response is not None and len(response) == 1 and isinstance(error := response.get("error"), str):
+        return c.ToolOutputError(tool_call_id=call.id, error_text=error)
+    return c.ToolOutputAvailable(tool_call_id=call.id, output=response_of(fr))
