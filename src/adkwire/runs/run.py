@@ -25,6 +25,9 @@ logger = logging.getLogger("adkwire")
 STOP_PATIENCE = 10.0
 """Seconds a run gets to end by ADK's own abort before its task is cancelled."""
 
+_HEAD_START = 6
+"""Turns of the event loop that the response gets to send its `start`: ADK's first one takes milliseconds."""
+
 
 class Run:
     """One answer in the making, or made."""
@@ -95,6 +98,8 @@ class Run:
     async def _drive(self, adk: Adk, log: StreamLog, prepare: Callable[[], Awaitable[None]]) -> None:
         failed: Exception | None = None
         try:
+            for _ in range(_HEAD_START):
+                await asyncio.sleep(0)
             await prepare()
             async with aclosing(adk.turn(self.key, self.message, self.mark, self._abort)) as events:
                 async for event in events:
