@@ -14,7 +14,7 @@ import msgspec
 from msgspec import NODEFAULT
 
 from adkwire import cli, errors, settings
-from adkwire.wire import chunks, encoder, parts
+from adkwire.wire import calls, chunks, encoder, parts
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -137,7 +137,7 @@ def chunk_types() -> tuple[type[msgspec.Struct], ...]:
 def sent_chunks() -> set[type]:
     """The chunk types that the encoder makes anywhere."""
     names: set[str] = set()
-    for module in (encoder, parts):
+    for module in (calls, encoder, parts):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             if (
                 isinstance(node, ast.Call)
