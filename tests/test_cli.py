@@ -20,7 +20,7 @@ from google.adk.workflow import Workflow
 import adkwire
 from adkwire.cli import main
 from adkwire.errors import ConfigError
-from adkwire.runs.target import check_keys, load_target
+from adkwire.runs.target import check_models, load_target
 from tests.server.sites import body, events, said
 from tests.servers import Server, clean_environment, serve
 
@@ -138,10 +138,10 @@ def test_the_key_in_the_folders_env_is_found(place: Path, monkeypatch: pytest.Mo
     write(place / "folder_d" / ".env", "GOOGLE_API_KEY=from-the-folder\n")
     target = load_target("folder_d")
     monkeypatch.setenv("GOOGLE_API_KEY", os.environ["GOOGLE_API_KEY"])
-    check_keys(target, os.environ)
+    check_models(target, os.environ)
     with pytest.raises(ConfigError, match="GOOGLE_API_KEY"):
-        check_keys(target, {})
-    check_keys(target, {"GOOGLE_GENAI_USE_VERTEXAI": "TRUE"})
+        check_models(target, {})
+    check_models(target, {"GOOGLE_GENAI_USE_VERTEXAI": "TRUE"})
 
 
 def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -311,7 +311,7 @@ def test_a_terminated_server_lets_the_answer_end(place: Path) -> None:
     assert events(text)[-1].data == "[DONE]"
     assert code in (0, -signal.SIGTERM)
     assert "Traceback" not in server.output
-    assert server.output.count("\n") == 3, server.output
+    assert server.lines[3:] == ["adkwire lets the running answers end; Ctrl-C again stops them now\n"], server.output
 
 
 def printed(server: Server, pattern: str) -> str:

@@ -1,6 +1,7 @@
 """adkwire serve [TARGET]: an ADK agent behind an AI SDK front end."""
 
 import argparse
+import asyncio
 import contextlib
 import logging
 import os
@@ -15,6 +16,7 @@ import uvicorn
 from adkwire.errors import ConfigError
 from adkwire.settings import Settings
 
+_BACKLOG = 2048
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -72,10 +74,10 @@ def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
 
         agent = build_agent(os.environ)
     else:
-        from adkwire.runs.target import check_keys, load_target
+        from adkwire.runs.target import check_models, load_target
 
         agent = load_target(target)
-        check_keys(agent, os.environ)
+        check_models(agent, os.environ)
     app = create_app(agent, settings=settings)
     return app, app.state.bridge.agent_name
 
@@ -100,6 +102,7 @@ def _listen(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
         reason = error.strerror or str(error)
@@ -123,7 +126,16 @@ class _Server(uvicorn.Server):
             print("\n".join(self._words), flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._app.state.bridge.close()
+        bridge = self._app.state.bridge
+        if bridge.writing:
+            print("adkwire lets the running answers end; Ctrl-C again stops them now", flush=True)
+        closing = asyncio.create_task(bridge.close(), name="adkwire-close")
+        while not closing.done() and not self.force_exit:
+            await asyncio.wait([closing], timeout=0.1)
+        if not closing.done():
+            closing.cancel()
+            await asyncio.wait([closing])
+            await bridge.close(drain=0)
         await super().shutdown(sockets)
 
 

@@ -12,6 +12,7 @@ from pydantic import (
     PositiveInt,
     SecretStr,
     ValidationError,
+    field_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -76,6 +77,13 @@ class Settings(BaseSettings):
     chats_per_minute: NonNegativeInt = 60
     """How many messages one user may send a minute, since each costs a model call; 0 sets no limit."""
 
+    @field_validator("db")
+    @classmethod
+    def _known_database(cls, db: str) -> str:
+        if "://" in db and not db.startswith("sqlite:///"):
+            raise ValueError("only a SQLite file or memory: is taken")
+        return db
+
     @classmethod
     def load(cls, **given: Any) -> "Settings":
         """Settings from the environment and what is given; a wrong value is one line that names it."""
@@ -84,7 +92,9 @@ class Settings(BaseSettings):
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"]) or "settings"
-            raise ConfigError(f"{name} (ADKWIRE_{name.upper()}): {first['msg']}") from None
+            raise ConfigError(
+                f"{name} (ADKWIRE_{name.upper()}): {first['msg'].removeprefix('Value error, ')}"
+            ) from None
 
     @property
     def db_path(self) -> Path | None:

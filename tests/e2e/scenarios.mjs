@@ -204,6 +204,46 @@ export async function reload_in_mid_count_resumes({ page, url }) {
   assert.deepEqual(numbers(await chat.answers.first().locator(".text").last().innerText()), upTo(150));
 }
 
+export async function answer_that_ends_before_the_resume_is_shown({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("count to 100");
+  await chat.hears(5);
+  await page.route("**/stream", async (route) => {
+    await page.request.get(route.request().url());
+    while ((await chat.history()).active);
+    await route.continue();
+  });
+  const history = page.waitForResponse((response) => response.url().includes("/api/chats/"));
+  const stream = page.waitForResponse((response) => response.url().endsWith("/stream"));
+  await page.reload();
+  assert.ok((await (await history).json()).active, "the run ended before the reload");
+  assert.equal((await stream).status(), 204);
+  await chat.hears(100);
+  await chat.idle();
+  assert.equal(await chat.answers.count(), 1);
+  assert.deepEqual(numbers(await chat.answers.first().locator(".text").last().innerText()), upTo(100));
+}
+
+export async function late_history_does_not_replace_the_open_chat({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Quito");
+  const slow = chat.chatId;
+  await page.getByRole("button", { name: "New chat" }).click();
+  await chat.ask("weather in Sofia");
+  const held = new Promise((resolve) => page.route(`**/api/chats/${slow}`, resolve, { times: 1 }));
+  await chat.list.locator(`a[href="#/c/${slow}"]`).click();
+  const route = await held;
+  await page.goBack();
+  await chat.answers.filter({ hasText: "Sofia" }).waitFor();
+  const late = page.waitForResponse((response) => response.url().endsWith(slow));
+  await route.continue();
+  await (await late).finished();
+  // A frame drawn after the answer arrived would show it.
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  assert.equal(await chat.answers.filter({ hasText: "Sofia" }).count(), 1);
+  assert.equal(await chat.answers.filter({ hasText: "Quito" }).count(), 0);
+}
+
 export async function another_chat_while_one_runs({ page, url }) {
   const chat = await new ChatPage({ page, url }).open();
   await chat.write("count to 150");
@@ -243,6 +283,56 @@ export async function lost_message_is_sent_again_once({ page, url }) {
   return /ERR_CONNECTION_REFUSED|404/;
 }
 
+/** Refuses matching requests as a server that cannot reach its store does, until `page.unroute(pattern)`. */
+async function refuse(page, pattern, method) {
+  const error = { code: "unavailable", message: "The store is away.", hint: "Try again in a minute." };
+  await page.route(pattern, (route) =>
+    route.request().method() === method ? route.fulfill({ status: 503, json: { error } }) : route.continue());
+}
+
+const UNAVAILABLE = /status of 503/;
+
+export async function refused_history_says_why_and_retries({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Bern");
+  await refuse(page, "**/api/chats/*", "GET");
+  await page.reload();
+  await chat.alert.filter({ hasText: "The store is away" }).waitFor();
+  await page.unroute("**/api/chats/*");
+  await chat.alert.getByRole("button", { name: "Retry" }).click();
+  await chat.answers.filter({ hasText: "Bern" }).waitFor();
+  return UNAVAILABLE;
+}
+
+export async function refused_message_is_sent_by_retry({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await refuse(page, "**/api/chat", "POST");
+  await chat.write("weather in Accra");
+  await chat.alert.filter({ hasText: "The store is away" }).waitFor();
+  await page.unroute("**/api/chat");
+  await chat.alert.getByRole("button", { name: "Retry" }).click();
+  await chat.answers.filter({ hasText: "Accra" }).waitFor();
+  await chat.idle();
+  assert.deepEqual((await chat.history()).messages.map((message) => message.role), ["user", "assistant"]);
+  return UNAVAILABLE;
+}
+
+export async function refused_stop_says_so_and_the_answer_comes_back({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("count to 200");
+  await chat.hears(5);
+  await refuse(page, "**/stop", "POST");
+  await chat.stop.click();
+  await chat.alert.filter({ hasText: "did not stop" }).waitFor();
+  await chat.send.waitFor();
+  await chat.alert.getByRole("button", { name: "Retry" }).click();
+  await chat.hears(200);
+  await chat.idle();
+  assert.equal(await chat.alert.count(), 0);
+  assert.equal(await chat.answers.count(), 1);
+  return UNAVAILABLE;
+}
+
 export async function regenerate_replaces_the_last_answer({ page, url }) {
   const chat = await new ChatPage({ page, url }).open();
   await chat.ask("weather in Tokyo");
@@ -275,6 +365,51 @@ export async function chat_list_opens_and_deletes({ page, url }) {
   await page.getByRole("heading", { name: "What can I do for you?" }).waitFor();
   assert.equal(await row(second).count(), 1);
   assert.equal((await page.request.get(new URL(`api/chats/${first}`, url).href)).status(), 404);
+}
+
+export async function refused_delete_says_so_and_focus_stays({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Dakar");
+  const link = chat.list.locator(`a[href="#/c/${chat.chatId}"]`);
+  await page.getByRole("button", { name: "New chat" }).click();
+  const remove = async () => {
+    const row = chat.list.getByRole("listitem").filter({ has: link });
+    await row.getByRole("button", { name: /^Delete/ }).press("Enter");
+    await row.getByRole("button", { name: /^Really delete/ }).press("Enter");
+  };
+  await refuse(page, "**/api/chats/*", "DELETE");
+  await remove();
+  await chat.alert.filter({ hasText: "The store is away" }).waitFor();
+  assert.equal(await link.count(), 1);
+  await page.unroute("**/api/chats/*");
+  await remove();
+  await link.waitFor({ state: "detached" });
+  await chat.alert.waitFor({ state: "detached" });
+  assert.equal((await focused(page)).name, "New chat");
+  return UNAVAILABLE;
+}
+
+export async function older_chats_stay_listed({ page, url }) {
+  const row = (id) => ({ id, title: id, updatedAt: "2026-01-01T00:00:00Z", active: false, pending: 0 });
+  await page.route(/\/api\/chats(\?.*)?$/, (route) => route.fulfill({
+    json: route.request().url().endsWith("?before=c") ? { chats: [row("old")] } : { chats: [row("new")], next: "c" },
+  }));
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.list.getByRole("button", { name: "Older chats" }).click();
+  await chat.list.getByRole("link", { name: "old" }).click();
+  await page.waitForResponse((response) => response.url().endsWith("?before=c"));
+  await chat.list.getByRole("link", { name: "old" }).and(page.locator("[aria-current=page]")).waitFor();
+  assert.deepEqual(await chat.list.getByRole("link").allInnerTexts(), ["new", "old"]);
+  assert.equal(await chat.list.getByRole("button", { name: "Older chats" }).count(), 0);
+  return /status of 404/;
+}
+
+export async function broken_address_opens_a_page({ page, url }) {
+  await new ChatPage({ page, url }).open("#token=100%");
+  assert.equal(page.url(), url);
+  await page.goto(`${url}#/c/50%`);
+  await page.getByRole("main").waitFor();
+  return /status of 4\d\d/;
 }
 
 export async function phone_has_no_sideways_scroll({ page, url }) {

@@ -161,7 +161,7 @@ async def test_tools_of_the_whole_tree_are_named_once(make: Make) -> None:
     child = LlmAgent(name="child", model=ScriptedModel(turns=[[]]), tools=[add])
     chat = make(LlmAgent(name="root", model=ScriptedModel(turns=[[]]), tools=[add], sub_agents=[child]))
     [tool] = await chat.bridge.tools()
-    assert (tool.name, tool.description) == ("add", "Add two numbers.")
+    assert (tool.name, tool.asks) == ("add", False)
     assert tool.schema is not None
     assert set(tool.schema["properties"]) == {"a", "b"}
     assert chat.bridge.model_name == "scripted"

@@ -7,7 +7,7 @@ import importlib.util
 import logging
 import sys
 import warnings
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from google.adk.agents import BaseAgent, LlmAgent
@@ -37,7 +37,7 @@ from adkwire.runs.sessions import ChatKey, MarkedSessions, SqliteSessions
 from adkwire.settings import Settings
 from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.decoder import UserMessage
-from adkwire.wire.encoder import OWN_STATE, Encoder, Unsaved
+from adkwire.wire.encoder import ABORTED, OWN_STATE, Encoder, Unsaved
 from adkwire.wire.media import Media
 
 logger = logging.getLogger("adkwire")
@@ -67,7 +67,8 @@ class ToolInfo(NamedTuple):
     """What `/api/info` says about a tool."""
 
     name: str
-    description: str
+    asks: bool
+    """Whether it asks a person before it runs, always or depending on its arguments."""
     schema: dict[str, Any] | None
 
 
@@ -79,10 +80,11 @@ class Adk:
         self._plugin = GuardPlugin(detail=settings.error_detail)
         self._app = _prepared(target, settings.events_per_second, self._plugin)
         self._sessions = MarkedSessions(services.session or _default_sessions(settings))
+        self._artifacts = services.artifact or InMemoryArtifactService()
         self._runner = Runner(
             app=self._app,
             session_service=self._sessions,
-            artifact_service=services.artifact or InMemoryArtifactService(),
+            artifact_service=self._artifacts,
             memory_service=services.memory,
         )
         self._telemetry = TelemetryConfig()
@@ -143,28 +145,37 @@ class Adk:
             )
 
     async def all_of(self, user: str) -> list[Session]:
-        """The user's sessions without their events, newest first."""
+        """The user's sessions without their events."""
         with _store_errors():
             found = await self._sessions.list_sessions(app_name=self._app.name, user_id=user)
-        return sorted(found.sessions, key=lambda session: session.last_update_time, reverse=True)
+        return found.sessions
 
     async def delete(self, key: ChatKey) -> None:
-        """Forget a chat."""
+        """Forget a chat and the artifacts that are its own."""
+        place = {"app_name": self._app.name, "user_id": key.user, "session_id": key.chat}
         with _store_errors():
-            await self._sessions.delete_session(app_name=self._app.name, user_id=key.user, session_id=key.chat)
+            for name in await self._artifacts.list_artifact_keys(**place):
+                if not name.startswith("user:"):
+                    await self._artifacts.delete_artifact(**place, filename=name)
+            await self._sessions.delete_session(**place)
 
     async def rewind(self, key: ChatKey, invocation_id: str) -> None:
         """Go back to before an invocation: its events and all after it are no longer part of the chat."""
+        session = await self.load(key, recent=0)
         await self._runner.rewind_async(
             user_id=key.user, session_id=key.chat, rewind_before_invocation_id=invocation_id
         )
+        # ADK resets state that no event has set, and the title came with the session itself.
+        own = {name: value for name, value in (session.state if session else {}).items() if name.startswith(OWN_STATE)}
+        await self.append(key, [Event(author="user", actions=EventActions(state_delta=own))])
 
     async def append(self, key: ChatKey, events: Iterable[Event]) -> None:
         """Write events of our own while no run holds the session: all through one fresh handle."""
         session = await self.load(key, recent=0)
         if session is not None:
-            for event in events:
-                await self._sessions.append_event(session, event)
+            with _store_errors():
+                for event in events:
+                    await self._sessions.append_event(session, event)
 
     async def rename(self, key: ChatKey, title: str) -> None:
         """Give a chat another title."""
@@ -173,7 +184,7 @@ class Adk:
     async def tools(self) -> list[ToolInfo]:
         """The tools of the whole agent tree, each name once."""
         found: dict[str, ToolInfo] = {}
-        for agent in _tree(self._target):
+        for agent in agents_in(self._target):
             if isinstance(agent, LlmAgent):
                 for tool in await agent.canonical_tools():
                     found.setdefault(tool.name, _tool_info(tool))
@@ -274,13 +285,14 @@ def seal_event(
     )
 
 
-def error_event(error: Exception, author: str, invocation_id: str, mark: dict[str, Any]) -> Event:
-    """A failure that ADK did not write down itself."""
+def ending_event(cut: BaseException, author: str, invocation_id: str, mark: dict[str, Any]) -> Event:
+    """A failure or a cancellation that ADK did not write down itself."""
+    cancelled = isinstance(cut, asyncio.CancelledError)
     return Event(
         author=author,
         invocation_id=invocation_id,
-        error_code=type(error).__name__,
-        error_message=str(error),
+        error_code=ABORTED if cancelled else type(cut).__name__,
+        error_message=None if cancelled else str(cut),
         custom_metadata=marked(None, mark),
     )
 
@@ -327,11 +339,15 @@ def _part(part: str | Media) -> types.Part:
     return types.Part(inline_data=blob)
 
 
-def _tree(node: BaseNode | None) -> Iterable[BaseNode]:
-    if node is not None:
-        yield node
-        for child in node.sub_agents if isinstance(node, BaseAgent) else ():
-            yield from _tree(child)
+def agents_in(node: BaseNode | None) -> Iterator[BaseNode]:
+    """A node and everything it may hand over to: sub-agents, and the nodes of a workflow's graph."""
+    if node is None:
+        return
+    yield node
+    children: Iterable[BaseNode] = node.sub_agents if isinstance(node, BaseAgent) else ()
+    graph = getattr(node, "graph", None)
+    for child in (*children, *(graph.nodes if graph is not None else ())):
+        yield from agents_in(child)
 
 
 def _tool_info(tool: BaseTool) -> ToolInfo:
@@ -341,7 +357,8 @@ def _tool_info(tool: BaseTool) -> ToolInfo:
         schema = declaration.parameters_json_schema
         if schema is None and declaration.parameters is not None:
             schema = declaration.parameters.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return ToolInfo(tool.name, tool.description, cast("dict[str, Any] | None", schema))
+    asks = bool(getattr(tool, "_require_confirmation", False))
+    return ToolInfo(tool.name, asks, cast("dict[str, Any] | None", schema))
 
 
 _LOADED_LATE = (

@@ -19,7 +19,7 @@ from adkwire.errors import Conflict, NotFound, Unavailable
 from adkwire.runs import views
 from adkwire.runs.adk import Adk, Services, Target, ToolInfo, seal_leftovers
 from adkwire.runs.history import Turn, said_in, turns
-from adkwire.runs.run import Run, read
+from adkwire.runs.run import Run, fingerprint, read
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
 from adkwire.stores.base import Batch, StreamLog
@@ -39,7 +39,8 @@ class _Chat:
     """What this process knows about a chat; everything lasting is in the session."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    latest: Run | None = None
+    last: Run | None = None
+    """The run that began last, ended or not."""
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     """Recent runs by the user message they answer, so that a repeated request finds its stream."""
     begun: list[Run] = field(default_factory=list[Run])
@@ -48,14 +49,8 @@ class _Chat:
     """The user messages that have a turn."""
     read: bool = False
     """Whether the session was read since this process met the chat."""
-    exists: bool = False
-    """Whether the session is there."""
     hanging: list[Event] = field(default_factory=list[Event])
     """What must be stored before the next turn, so that no call is left without an answer."""
-
-    @property
-    def busy(self) -> bool:
-        return self.latest is not None and self.latest.active
 
     @property
     def active(self) -> list[Run]:
@@ -64,7 +59,7 @@ class _Chat:
         return self.begun
 
     def remember(self, run: Run) -> None:
-        self.latest = self.runs[run.message.id] = run
+        self.last = self.runs[run.message.id] = run
         self.begun = [*self.active, run]
         self.answered.add(run.message.id)
         ended = [uid for uid, old in self.runs.items() if not old.active]
@@ -117,19 +112,19 @@ class Bridge:
         """Run a turn, or find the run that already does: a repeated request never runs twice."""
         key = ChatKey(user, turn.chat)
         async with self._locked(key) as chat:
-            if self._draining:
-                raise Unavailable("The server is going down.", hint="Try again in a moment.")
             await self._touch(key, chat)
             if (known := await self._known(key, chat, turn)) is not None:
                 return known
-            if chat.busy and self.settings.on_busy == "refuse":
+            message = await self._message(key, turn)
+            if self._draining:
+                raise Unavailable("The server is going down.", hint="Try again in a moment.")
+            if chat.active and self.settings.on_busy == "refuse":
                 raise Conflict("An answer is being written in this chat.", hint="Wait for it, or stop it.")
-            return await self._begin(key, chat, turn, await self._message(key, turn))
+            return await self._begin(key, chat, turn, message)
 
     async def stop(self, user: str, chat_id: str, run_id: str | None = None) -> bool:
         """Stop what runs in a chat, or only the named run; says whether there was something to stop."""
-        chat = self._chats.get(ChatKey(user, chat_id))
-        wanted = [run for run in chat.active if run_id in (None, run.id)] if chat is not None else []
+        wanted = [run for run in self._active(ChatKey(user, chat_id)) if run_id in (None, run.id)]
         for run in wanted:
             run.abort()
         for run in wanted:
@@ -138,8 +133,7 @@ class Bridge:
 
     def running(self, user: str, chat_id: str) -> Run | None:
         """The run that is writing in a chat, rather one that goes on than one that is being stopped."""
-        chat = self._chats.get(ChatKey(user, chat_id))
-        active = chat.active if chat is not None else []
+        active = self._active(ChatKey(user, chat_id))
         return next((run for run in active if not run.stopping), active[0] if active else None)
 
     async def recent(self, user: str, chat_id: str, run_id: str) -> Run | None:
@@ -156,13 +150,14 @@ class Bridge:
             async with aclosing(read(self._log, run.id, after, self.settings.heartbeat)) as batches:
                 async for batch in batches:
                     yield batch
+                    run.noticed.set()
         finally:
             run.readers -= 1
             self._left(run)
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
         """The user's chats, newest first."""
-        sessions = await self._adk.all_of(user)
+        sessions = sorted(await self._adk.all_of(user), key=views.cursor, reverse=True)
         if before is not None:
             sessions = [session for session in sessions if views.cursor(session) < before]
         page = [self._summary(user, session) for session in sessions[:limit]]
@@ -173,12 +168,11 @@ class Bridge:
         self, user: str, chat_id: str, *, limit: int | None = None, before: str | None = None
     ) -> views.ChatHistory:
         """A chat with its messages, all or a page of them."""
-        key = ChatKey(user, chat_id)
+        session, writing = await self._as_it_is(ChatKey(user, chat_id))
         run = self.running(user, chat_id)
-        session = await self._adk.load(key)
         if session is None and run is None:
             raise NotFound("There is no such chat.")
-        messages, more = views.page(views.messages_of(session, run.message if run is not None else None), limit, before)
+        messages, more = views.page(views.messages_of(session, [run.message for run in writing]), limit, before)
         now = views.iso(self._clock())
         return views.ChatHistory(
             id=chat_id,
@@ -193,12 +187,15 @@ class Bridge:
     async def rename(self, user: str, chat_id: str, title: str) -> views.ChatSummary:
         """Give a chat another title; a running answer owns the session, so its end is awaited first."""
         key = ChatKey(user, chat_id)
-        while (run := self.running(user, chat_id)) is not None:
-            await run.done.wait()
-        async with self._locked(key):
-            await self._existing(key)
-            await self._adk.rename(key, title)
-            return self._summary(user, await self._existing(key))
+        while True:
+            async with self._locked(key) as chat:
+                writing = list(chat.active)
+                if not writing:
+                    await self._existing(key)
+                    await self._adk.rename(key, title)
+                    return self._summary(user, await self._existing(key))
+            for run in writing:
+                await run.done.wait()
 
     async def delete(self, user: str, chat_id: str) -> None:
         """Stop what runs in a chat and forget it."""
@@ -216,14 +213,18 @@ class Bridge:
         await self._adk.all_of("adkwire-readiness")
         return True
 
-    async def close(self) -> None:
-        """Take no more turns, give the running ones their time, stop the rest."""
+    @property
+    def writing(self) -> list[Run]:
+        """All runs that have not ended."""
+        return [run for chat in self._chats.values() for run in chat.active]
+
+    async def close(self, *, drain: float | None = None) -> None:
+        """Take no more turns, give the running ones their time (as the settings say, or `drain`), stop the rest."""
         self._draining = True
-        running = [run for chat in self._chats.values() for run in chat.active]
-        if running:
+        if running := self.writing:
             logger.info("draining: %d runs", len(running))
             waits = [asyncio.create_task(run.done.wait(), name="adkwire-drain") for run in running]
-            await asyncio.wait(waits, timeout=self.settings.drain)
+            await asyncio.wait(waits, timeout=self.settings.drain if drain is None else drain)
             await asyncio.gather(*(run.stop() for run in running))
             await asyncio.gather(*waits)
         await self._adk.close()
@@ -239,6 +240,8 @@ class Bridge:
                 chat = self._chats[key] = _Chat()
             async with chat.lock:
                 if self._chats.get(key) is chat:
+                    # The one touched last stands last, so that `_forget_idle` finds the quietest first.
+                    self._chats[key] = self._chats.pop(key)
                     yield chat
                     return
 
@@ -248,8 +251,22 @@ class Bridge:
             raise NotFound("There is no such chat.")
         return session
 
+    async def _as_it_is(self, key: ChatKey) -> tuple[Session | None, list[Run]]:
+        """The session and the runs that are writing into it, seen at one moment."""
+        while True:
+            writing = self._active(key)
+            session = await self._adk.load(key)
+            if writing == self._active(key):
+                return session, writing
+
+    def _active(self, key: ChatKey) -> list[Run]:
+        chat = self._chats.get(key)
+        return list(chat.active) if chat is not None else []
+
     def _forget_idle(self) -> None:
-        for key in [key for key, chat in self._chats.items() if not chat.busy and not chat.lock.locked()]:
+        """Make room: the chats that have been quiet for longest go first, and half of them stay."""
+        idle = [key for key, chat in self._chats.items() if not chat.active and not chat.lock.locked()]
+        for key in idle[: _KEPT_CHATS // 2]:
             del self._chats[key]
 
     async def _touch(self, key: ChatKey, chat: _Chat) -> None:
@@ -258,23 +275,25 @@ class Bridge:
             return
         session = await self._adk.load(key)
         told = turns(session.events) if session is not None else []
-        chat.read, chat.exists = True, session is not None
+        chat.read = True
         chat.answered = {turn.user_id for turn in told}
         chat.hanging = _leftovers(told[-1]) if told else []
 
     async def _known(self, key: ChatKey, chat: _Chat, turn: TurnInput) -> Run | None:
-        named = turn.message is None or bool(turn.message.id)
-        if named and chat.latest is not None and chat.busy and chat.latest.turn == turn:
-            return chat.latest
+        """The run that a repeated request means. A regeneration may be meant anew once the last one has ended."""
+        if turn.message is not None and not turn.message.id:
+            return None
+        same = next((run for run in chat.runs.values() if run.request == fingerprint(turn)), None)
+        if same is not None and (same.active or turn.trigger == "submit-message") and await self._is_kept(same):
+            return same
         if turn.trigger != "submit-message" or turn.replaces is not None or turn.message is None:
             return None
-        message = turn.message
-        run = chat.runs.get(message.id)
+        run = chat.runs.get(turn.message.id)
         if run is not None and await self._is_kept(run):
             return run
-        if run is None and message.id not in chat.answered:
+        if run is None and turn.message.id not in chat.answered:
             return None
-        return await self._from_history(key, turn, message)
+        return await self._from_history(key, turn, turn.message)
 
     async def _from_history(self, key: ChatKey, turn: TurnInput, message: UserMessage) -> Run | None:
         """The answer to a message whose stream is gone, told again from the session."""
@@ -301,21 +320,24 @@ class Bridge:
 
     async def _begin(self, key: ChatKey, chat: _Chat, turn: TurnInput, message: UserMessage) -> Run:
         run = self._run(key, turn, message, _new_id("msg"))
-        before = chat.latest if chat.busy else None
-        replace = self.settings.on_busy == "replace"
-        if before is not None and replace:
-            before.abort()
-        last = chat.latest
-        chat.remember(run)
+        before, last, replace = list(chat.active), chat.last, self.settings.on_busy == "replace"
+        for old in before if replace else ():
+            old.abort()
 
         async def prepare() -> None:
-            if before is not None:
-                await (before.stop() if replace else before.done.wait())
+            for old in before:
+                await (old.stop() if replace else old.done.wait())
             if last is not None:
                 chat.hanging = last.leftovers()
             await self._prepare(chat, run)
 
-        await run.begin(self._adk, self._log, prepare)
+        chat.remember(run)
+        try:
+            await run.begin(self._adk, self._log, prepare)
+        except BaseException:
+            chat.runs.pop(message.id, None)
+            chat.answered.discard(message.id)
+            raise
         self._left(run)
         logger.info("run %s started in chat %s", run.id, key.chat)
         return run
@@ -325,21 +347,20 @@ class Bridge:
 
     async def _prepare(self, chat: _Chat, run: Run) -> None:
         """Make the session ready for the turn: it exists, it is at the right point, and no call is left hanging."""
-        if not chat.exists:
+        if await self._adk.load(run.key, recent=0) is None:
             await self._adk.create(run.key, title=views.title_for(run.message), created=self._clock())
-            chat.exists = True
             return
         if chat.hanging:
             await self._adk.append(run.key, chat.hanging)
             chat.hanging = []
-        if run.turn.trigger == "regenerate-message" or run.turn.replaces is not None:
+        if run.trigger == "regenerate-message" or run.replaces is not None:
             await self._go_back(chat, run)
 
     async def _go_back(self, chat: _Chat, run: Run) -> None:
         """Rewind to before the message that is answered again; one the session never saw is simply new."""
         session = await self._adk.load(run.key)
         told = turns(session.events) if session is not None else []
-        wanted = {run.message.id, run.turn.replaces}
+        wanted = {run.message.id, run.replaces}
         at = next((i for i, turn in enumerate(told) if {turn.user_id, turn.message_id} & wanted), None)
         if at is not None:
             await self._adk.rewind(run.key, told[at].invocation_id)

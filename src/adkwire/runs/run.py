@@ -5,18 +5,21 @@ when it fails, and in each case everything it opened is closed, in the session a
 """
 
 import asyncio
+import contextlib
+import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
+import msgspec
 from google.adk.events.event import Event
 
-from adkwire.runs.adk import Adk, error_event, partial_event, seal_event, seal_leftovers
+from adkwire.runs.adk import Adk, ending_event, partial_event, seal_event, seal_leftovers
 from adkwire.runs.history import mark_of
 from adkwire.runs.sessions import ChatKey
 from adkwire.stores.base import Batch, StreamLog
 from adkwire.wire.calls import UNFINISHED
-from adkwire.wire.chunks import Chunk, encode_chunks
+from adkwire.wire.chunks import Chunk, Error, encode_chunks
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import Encoder, Explain
 
@@ -25,8 +28,8 @@ logger = logging.getLogger("adkwire")
 STOP_PATIENCE = 10.0
 """Seconds a run gets to end by ADK's own abort before its task is cancelled."""
 
-_HEAD_START = 6
-"""Turns of the event loop that the response gets to send its `start`: ADK's first one takes milliseconds."""
+_HEAD_START = 0.01
+"""Seconds that the first reader has to get `start` out before ADK takes the loop for some milliseconds."""
 
 
 class Run:
@@ -37,12 +40,16 @@ class Run:
     ) -> None:
         self.id = run_id
         self.key = key
-        self.turn = turn
+        self.request = fingerprint(turn)
+        self.trigger = turn.trigger
+        self.replaces = turn.replaces
         self.message = message
         self.message_id = message_id
         self.encoder = Encoder(message_id, explain=explain)
         self.mark = mark_of(message_id, message.id)
         self.done = asyncio.Event()
+        self.noticed = asyncio.Event()
+        """Set when somebody has read the first of it."""
         self.readers = 0
         self._abort = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +69,11 @@ class Run:
 
     async def begin(self, adk: Adk, log: StreamLog, prepare: Callable[[], Awaitable[None]]) -> None:
         """Say `start` at once, then let the task do the rest."""
-        await log.append(self.id, encode_chunks([self.encoder.start()]))
+        try:
+            await log.append(self.id, encode_chunks([self.encoder.start()]))
+        except BaseException:
+            self.done.set()
+            raise
         self._task = asyncio.create_task(self._drive(adk, log, prepare), name=f"adkwire-run-{self.id}")
 
     async def stop(self) -> None:
@@ -96,19 +107,26 @@ class Run:
         return seal_leftovers(self.encoder, self._author, self._invocation, self.mark)
 
     async def _drive(self, adk: Adk, log: StreamLog, prepare: Callable[[], Awaitable[None]]) -> None:
-        failed: Exception | None = None
+        cut: Exception | asyncio.CancelledError | None = None
         try:
-            for _ in range(_HEAD_START):
-                await asyncio.sleep(0)
+            await self._head_start()
             await prepare()
             async with aclosing(adk.turn(self.key, self.message, self.mark, self._abort)) as events:
                 async for event in events:
                     await self._take(event, log)
+        except asyncio.CancelledError as error:
+            cut = error
+            raise
         except Exception as error:
-            failed = error
+            cut = error
             logger.warning("run %s failed: %s", self.id, type(error).__name__, exc_info=error)
         finally:
-            await self._finish(adk, log, failed)
+            await self._finish(adk, log, cut)
+
+    async def _head_start(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HEAD_START):
+                await self.noticed.wait()
 
     async def _take(self, event: Event, log: StreamLog) -> None:
         if event.invocation_id:
@@ -116,33 +134,44 @@ class Run:
         if chunks := self.encoder.feed(event):
             await log.append(self.id, encode_chunks(chunks))
 
-    async def _finish(self, adk: Adk, log: StreamLog, failed: Exception | None) -> None:
+    async def _finish(self, adk: Adk, log: StreamLog, cut: BaseException | None) -> None:
         """Make session and stream agree on how it ended, then close the stream whatever happens."""
         chunks: list[Chunk] = []
         try:
-            for event in self._last_events(failed):
+            for event in self._last_events(cut) if self._invocation else ():
                 await adk.append(self.key, [event])
                 chunks += self.encoder.feed(event)
         except Exception:
             logger.exception("run %s: its end could not be stored", self.id)
-        finally:
-            if failed is not None and self.encoder.failure is None:
-                chunks += self.encoder.feed(error_event(failed, self._author, self._invocation, self.mark))
+        for event in self._ending(cut):
+            chunks += self.encoder.feed(event)
+        try:
             await log.append(self.id, encode_chunks([*chunks, *self.encoder.end()]))
             await log.close(self.id)
+        except Exception:
+            logger.exception("run %s: its stream could not be closed", self.id)
+        finally:
             self.keep()
+            self.message = self.message._replace(parts=())
             self.done.set()
 
-    def _last_events(self, failed: Exception | None) -> list[Event]:
-        """What ADK did not write down: text that was shown, calls nobody will answer, the failure."""
-        if not self._invocation:
-            return []
+    def _last_events(self, cut: BaseException | None) -> list[Event]:
+        """What ADK did not write down: text that was shown, calls nobody will answer, why it ended."""
         events = [partial_event(unsaved, self._invocation, self.mark) for unsaved in self.encoder.unsaved()]
         if calls := self.encoder.open_calls():
             events.append(seal_event(calls, UNFINISHED, self._author, self._invocation, self.mark))
-        if failed is not None and self.encoder.failure is None:
-            events.append(error_event(failed, self._author, self._invocation, self.mark))
-        return events
+        return events + self._ending(cut)
+
+    def _ending(self, cut: BaseException | None) -> list[Event]:
+        """How it was cut off, unless ADK's own events have told it."""
+        if cut is None or self.encoder.failure is not None or self.encoder.aborted:
+            return []
+        return [ending_event(cut, self._author, self._invocation, self.mark)]
+
+
+def fingerprint(turn: TurnInput) -> bytes:
+    """What makes two requests the same, without keeping the pictures in them."""
+    return hashlib.blake2b(msgspec.msgpack.encode(turn), digest_size=16).digest()
 
 
 async def read(log: StreamLog, run: str, after: int, heartbeat: float) -> AsyncGenerator[Batch, None]:
@@ -152,3 +181,5 @@ async def read(log: StreamLog, run: str, after: int, heartbeat: float) -> AsyncG
         after = batch.first + len(batch.entries) - 1
         if batch.closed:
             return
+    gone = Error(error_text="This answer is no longer kept as a stream. Load the chat again to see it.")
+    yield Batch(after + 1, encode_chunks([gone]), closed=True)

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import ModuleType
 
 from dotenv import dotenv_values
-from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents import LlmAgent
 from google.adk.apps import App
 from google.adk.workflow import BaseNode
 
 from adkwire.errors import ConfigError
-from adkwire.runs.adk import Target
+from adkwire.runs.adk import Target, agents_in
 
 _NAMES = ("app", "root_agent", "agent")
 _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
@@ -41,18 +41,23 @@ def load_target(target: str) -> Target:
     return _pick(_load_module(place, target), attribute, target)
 
 
-def check_keys(target: Target, environ: Mapping[str, str]) -> None:
-    """Say before the first message, not after it, that Gemini has no key."""
-    if any(environ.get(key) for key in _KEYS) or any(environ.get(key, "").lower() in ("1", "true") for key in _CLOUD):
-        return
-    from google.adk.models import Gemini  # heavy, and not needed by who has a key
+def check_models(target: Target, environ: Mapping[str, str]) -> None:
+    """Say before the first message, not after it, that a model does not exist or has no key."""
+    from google.adk.models import Gemini  # heavy; who serves the demo does not need it
 
-    root = target.root_agent if isinstance(target, App) else target
-    for agent in _agents(root):
-        if isinstance(agent, LlmAgent) and type(agent.canonical_model) is Gemini:
-            model = agent.canonical_model.model
+    has_key = any(environ.get(key) for key in _KEYS) or any(
+        environ.get(key, "").lower() in ("1", "true") for key in _CLOUD
+    )
+    for agent in agents_in(target.root_agent if isinstance(target, App) else target):
+        if not isinstance(agent, LlmAgent):
+            continue
+        try:
+            model = agent.canonical_model
+        except Exception as error:
+            raise ConfigError(f"Agent {agent.name} cannot have the model {agent.model}: {_words(error)}") from error
+        if type(model) is Gemini and not has_key:
             raise ConfigError(
-                f"Agent {agent.name} uses {model}, but there is no key: set GOOGLE_API_KEY "
+                f"Agent {agent.name} uses {model.model}, but there is no key: set GOOGLE_API_KEY "
                 "(or GOOGLE_GENAI_USE_VERTEXAI=1 for Vertex AI)."
             )
 
@@ -104,13 +109,6 @@ def _pick(module: ModuleType, attribute: str, target: str) -> Target:
             return value
     name, value = next(iter(found.items()))
     raise ConfigError(f"{target}: {name} is a {type(value).__name__}, not an ADK Agent, App or Workflow.")
-
-
-def _agents(node: BaseNode | None) -> list[BaseNode]:
-    if node is None:
-        return []
-    children = node.sub_agents if isinstance(node, BaseAgent) else []
-    return [node, *(agent for child in children for agent in _agents(child))]
 
 
 def _words(error: BaseException) -> str:

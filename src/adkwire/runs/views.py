@@ -1,5 +1,6 @@
 """What the chat list and the history of a chat look like on the wire, read from ADK sessions."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -51,16 +52,15 @@ class ChatHistory(msgspec.Struct, rename="camel"):
     next: str | UnsetType = UNSET
 
 
-def messages_of(session: Session | None, writing: UserMessage | None) -> list[UIMessage]:
-    """All messages; of the turn that is being written, the one that answers `writing`, only the user's."""
+def messages_of(session: Session | None, writing: Sequence[UserMessage]) -> list[UIMessage]:
+    """All messages; of the turns that are being written, those that answer `writing`, only the user's."""
+    open_turns = {message.id for message in writing}
     messages: list[UIMessage] = []
     for turn in turns(session.events) if session is not None else ():
-        if writing is not None and writing.id == turn.user_id:
+        if turn.user_id in open_turns:
             break
         messages += turn.messages()
-    if writing is not None:
-        messages.append(UIMessage(id=writing.id, role="user", parts=user_parts(writing.parts)))
-    return messages
+    return messages + [UIMessage(id=said.id, role="user", parts=user_parts(said.parts)) for said in writing]
 
 
 def page(messages: list[UIMessage], limit: int | None, before: str | None) -> tuple[list[UIMessage], str | UnsetType]:
@@ -84,7 +84,7 @@ def title_for(message: UserMessage) -> str:
 
 def title_of(session: Session | None) -> str:
     """The title a session has."""
-    return str(session.state.get(TITLE, "")) if session is not None else ""
+    return str(session.state.get(TITLE) or "") if session is not None else ""
 
 
 def created_at(session: Session | None) -> str:

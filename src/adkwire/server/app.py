@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,9 +23,13 @@ from adkwire.server.chats import ChatsRoutes
 from adkwire.server.ops import OpsRoutes
 from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator, error_response
 from adkwire.settings import Settings
+from adkwire.stores.base import StreamLog
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+    from google.adk.artifacts import BaseArtifactService
+    from google.adk.memory import BaseMemoryService
+    from google.adk.sessions import BaseSessionService
 
 _PAGE_HEADERS = {
     "content-security-policy": (
@@ -42,8 +46,25 @@ _PAGE_HEADERS = {
 class Bridge(runs.Bridge):
     """An ADK agent that AI SDK front ends can talk to."""
 
-    def __init__(self, agent: Target, *, authenticate: Authenticate | None = None, **options: Any) -> None:
-        super().__init__(agent, **options)
+    def __init__(
+        self,
+        agent: Target,
+        *,
+        settings: Settings | None = None,
+        authenticate: Authenticate | None = None,
+        session_service: "BaseSessionService | None" = None,
+        artifact_service: "BaseArtifactService | None" = None,
+        memory_service: "BaseMemoryService | None" = None,
+        stream_log: StreamLog | None = None,
+    ) -> None:
+        super().__init__(
+            agent,
+            settings=settings,
+            session_service=session_service,
+            artifact_service=artifact_service,
+            memory_service=memory_service,
+            stream_log=stream_log,
+        )
         self._authenticate = authenticate
 
     def router(self) -> "APIRouter":
@@ -97,17 +118,12 @@ class Bridge(runs.Bridge):
 
 
 def create_app(
-    agent: Target | Bridge,
-    *,
-    settings: Settings | None = None,
-    authenticate: Authenticate | None = None,
-    **services: Any,
+    agent: Target | Bridge, *, settings: Settings | None = None, authenticate: Authenticate | None = None
 ) -> Starlette:
-    """A whole server around an agent: the API, health, and the page."""
-    options: dict[str, Any] = {"settings": settings, "authenticate": authenticate, **services}
+    """A whole server around an agent, or around a Bridge that has its own settings: the API, health, and the page."""
     if not isinstance(agent, Bridge):
-        bridge = Bridge(agent, **options)
-    elif all(option is None for option in options.values()):
+        bridge = Bridge(agent, settings=settings, authenticate=authenticate)
+    elif settings is None and authenticate is None:
         bridge = agent
     else:
         raise TypeError("a Bridge has its settings already; give create_app the agent, or the Bridge alone")

@@ -7,13 +7,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from adkwire.errors import BadRequest, Unprocessable
+from adkwire.errors import Unprocessable
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.run import Run
 from adkwire.server.security import Rates, read_body, read_json_body, user_of
 from adkwire.stores.base import Batch
 from adkwire.wire.chunks import Profile
-from adkwire.wire.decoder import InputLimits, check_chat_id, decode_request
+from adkwire.wire.decoder import InputLimits, check_chat_id, decode_json, decode_request
 
 _HEARTBEAT = b": keep-alive\n\n"
 _DONE = b"data: [DONE]\n\n"
@@ -27,6 +27,9 @@ _STOP_BODY = 10_000
 
 class _Stop(msgspec.Struct):
     run: str | None = None
+
+
+_stop = msgspec.json.Decoder(_Stop)
 
 
 class ChatRoutes:
@@ -99,11 +102,4 @@ def _event_id(text: str) -> tuple[str, int]:
 
 async def _stop_wish(request: Request) -> str | None:
     body = await read_body(request, _STOP_BODY)
-    if not body:
-        return None
-    try:
-        return msgspec.json.decode(body, type=_Stop).run
-    except msgspec.ValidationError as error:
-        raise Unprocessable(f"The request does not have the expected form: {error}") from None
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"The body is not JSON: {error}") from None
+    return decode_json(_stop, body).run if body else None

@@ -4,11 +4,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from adkwire.errors import BadRequest, Unprocessable
+from adkwire.errors import Unprocessable
 from adkwire.runs.bridge import Bridge
 from adkwire.server.security import read_json_body, user_of
 from adkwire.wire.chunks import encode_chunk
-from adkwire.wire.decoder import check_chat_id
+from adkwire.wire.decoder import check_chat_id, decode_json
 
 _DEFAULT_PAGE = 50
 _MAX_PAGE = 1000
@@ -17,6 +17,9 @@ _MAX_TITLE = 200
 
 class _Title(msgspec.Struct):
     title: str
+
+
+_title_body = msgspec.json.Decoder(_Title)
 
 
 class ChatsRoutes:
@@ -61,19 +64,13 @@ def _limit(request: Request) -> int | None:
     text = request.query_params.get("limit")
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= _MAX_PAGE):
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_PAGE)) and 1 <= int(text) <= _MAX_PAGE):
         raise Unprocessable(f"`limit` is a number from 1 to {_MAX_PAGE}.")
     return int(text)
 
 
 async def _title(request: Request) -> str:
-    body = await read_json_body(request, 10_000)
-    try:
-        title = msgspec.json.decode(body, type=_Title).title.strip()
-    except msgspec.ValidationError as error:
-        raise Unprocessable(f"The request does not have the expected form: {error}") from None
-    except msgspec.DecodeError as error:
-        raise BadRequest(f"The body is not JSON: {error}") from None
+    title = decode_json(_title_body, await read_json_body(request, 10_000)).title.strip()
     if not 1 <= len(title) <= _MAX_TITLE:
         raise Unprocessable(f"A title has 1 to {_MAX_TITLE} characters.")
     return title

@@ -41,7 +41,7 @@ class OpsRoutes:
                 "offline": self._bridge.offline,
                 "modes": ["sse"],
                 "tools": [
-                    {"name": tool.name, "kind": "server", "asks": False, "schema": tool.schema}
+                    {"name": tool.name, "kind": "server", "asks": tool.asks, "schema": tool.schema}
                     for tool in await self._bridge.tools()
                 ],
                 "audio": None,

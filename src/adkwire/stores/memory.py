@@ -12,11 +12,11 @@ from adkwire.stores.base import Batch
 class _Log:
     entries: list[bytes] = field(default_factory=list[bytes])
     closed_at: float | None = None
-    waiting: "list[asyncio.Future[None]]" = field(default_factory=list["asyncio.Future[None]"])
+    waiting: "set[asyncio.Future[None]]" = field(default_factory=set["asyncio.Future[None]"])
 
     def notify(self) -> None:
         """Wake everybody who waits."""
-        waiting, self.waiting = self.waiting, []
+        waiting, self.waiting = self.waiting, set()
         for waiter in waiting:
             if not waiter.done():
                 waiter.set_result(None)
@@ -69,12 +69,13 @@ async def _any_news(log: _Log, wait: float) -> None:
     set up for every chunk a reader waits for."""
     loop = asyncio.get_running_loop()
     news: asyncio.Future[None] = loop.create_future()
-    log.waiting.append(news)
+    log.waiting.add(news)
     timer = loop.call_later(wait, _no_news, news)
     try:
         await news
     finally:
         timer.cancel()
+        log.waiting.discard(news)
 
 
 def _no_news(news: "asyncio.Future[None]") -> None:

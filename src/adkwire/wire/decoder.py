@@ -88,12 +88,12 @@ _file = msgspec.json.Decoder(_File)
 
 def decode_request(body: bytes, limits: InputLimits) -> TurnInput:
     """Read what `DefaultChatTransport` posts, whole history or last message only."""
-    request = _decode(_request, body)
+    request = decode_json(_request, body)
     last = _newest(request)
     regenerate = request.trigger == "regenerate-message"
     if last is None and not (regenerate and request.message_id):
         raise Unprocessable("The request has no message.", hint='Send {"id", "messages": [...]} or {"id", "message"}.')
-    message = _user_message(_decode(_message, last), limits) if last is not None else None
+    message = _user_message(decode_json(_message, last), limits) if last is not None else None
     replaces = _checked_message_id(request.message_id) if request.message_id else None
     return TurnInput(check_chat_id(request.id), request.trigger, message, replaces, request.client)
 
@@ -134,11 +134,11 @@ def _parts(raw: list[Raw], limits: InputLimits) -> tuple[str | Media, ...]:
 
 
 def _part(raw: bytes, limits: InputLimits) -> str | Media | None:
-    kind = _decode(_kind, raw).type
+    kind = decode_json(_kind, raw).type
     if kind == "text":
-        return _checked_text(_decode(_text, raw).text, limits) or None
+        return _checked_text(decode_json(_text, raw).text, limits) or None
     if kind == "file":
-        part = _decode(_file, raw)
+        part = decode_json(_file, raw)
         return read_data_url(
             part.url,
             declared=part.media_type,
@@ -161,7 +161,8 @@ def _checked_message_id(message_id: str) -> str:
     return message_id
 
 
-def _decode(decoder: "msgspec.json.Decoder[T]", raw: bytes) -> T:
+def decode_json(decoder: "msgspec.json.Decoder[T]", raw: bytes) -> T:
+    """JSON of the expected form, or a refusal that says what is wrong with it."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:

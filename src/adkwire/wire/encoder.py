@@ -123,6 +123,11 @@ class Encoder:
         """The error the events told of, if they did."""
         return self._failure
 
+    @property
+    def aborted(self) -> bool:
+        """Whether the events told of a stop."""
+        return self._aborted
+
     def open_calls(self) -> list[tuple[str, str]]:
         """Ids and names of ADK's calls that are neither settled nor waiting for someone."""
         return [(call.id, call.name) for call in self._calls.running() if not call.provider]

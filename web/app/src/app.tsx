@@ -1,6 +1,7 @@
-import { type ReactElement, useEffect, useState } from "react";
+import { type ReactElement, useEffect, useRef, useState } from "react";
 import { ChatList } from "./chat-list";
 import { ChatPanel } from "./chat-panel";
+import { describeError } from "./describe-error";
 import { Icon } from "./icon";
 import { request } from "./request";
 import type { ServerInfo } from "./server-info";
@@ -23,10 +24,11 @@ function Header({ info }: { info: ServerInfo | null }): ReactElement {
 
 /** The workspace of a person the server knows: chats at the side, one chat in the middle. */
 function Workspace(): ReactElement {
-  const { chat, startNew, keepAddress } = useLocationChat();
+  const { chat, startNew, keepAddress, leave } = useLocationChat();
   const list = useChatList();
   const [info, setInfo] = useState<ServerInfo | null>(null);
   const [menu, setMenu] = useState(false);
+  const newChat = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     request("info").then((response) => response.json()).then(setInfo, () => undefined);
   }, []);
@@ -46,8 +48,9 @@ function Workspace(): ReactElement {
     startNew();
   };
   const remove = async (id: string): Promise<void> => {
-    await list.remove(id);
-    if (id === chat.id) startNew();
+    // The pressed button goes away with its row: without this the keyboard would start over at the top.
+    newChat.current?.focus();
+    if (await list.remove(id)) leave(id);
   };
   return (
     <div className={menu ? "workspace menu-open" : "workspace"}>
@@ -64,7 +67,8 @@ function Workspace(): ReactElement {
         <ThemeToggle />
       </header>
       <nav id="chats" aria-label="Chats">
-        <button type="button" className="new-chat" onClick={openNew}><Icon name="plus" />New chat</button>
+        <button type="button" className="new-chat" ref={newChat} onClick={openNew}><Icon name="plus" />New chat</button>
+        {list.error && <p className="failure" role="alert">{describeError(list.error).message}</p>}
         <ChatList chats={list.chats} current={chat.id} onDelete={remove} onOpen={closeMenu} />
         {list.next && <button type="button" className="quiet" onClick={list.loadMore}>Older chats</button>}
       </nav>

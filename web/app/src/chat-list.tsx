@@ -9,10 +9,6 @@ interface ChatListProps {
   onOpen: () => void;
 }
 
-function isWaiting({ pending }: ChatSummary): boolean {
-  return Array.isArray(pending) ? pending.length > 0 : Boolean(pending);
-}
-
 /** The chats at the side. Deleting takes two presses of the same button. */
 export function ChatList({ chats, current, onDelete, onOpen }: ChatListProps): ReactElement {
   const [asked, setAsked] = useState<string | null>(null);
@@ -31,7 +27,7 @@ export function ChatList({ chats, current, onDelete, onOpen }: ChatListProps): R
               aria-current={chat.id === current ? "page" : undefined}>
               <span className="title">{title}</span>
               {chat.active && <span className="dot" role="img" aria-label="running" />}
-              {isWaiting(chat) && <span className="badge">waiting for you</span>}
+              {chat.pending > 0 && <span className="badge">waiting for you</span>}
             </a>
             <button type="button" className={asked === chat.id ? "quiet danger" : "quiet square"}
               onClick={() => press(chat.id)} onBlur={() => setAsked(null)}

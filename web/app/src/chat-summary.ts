@@ -1,8 +1,7 @@
-/** One row of `GET /api/chats`. */
+/** What this page reads of a row of `GET /api/chats`. */
 export interface ChatSummary {
   id: string;
-  title: string | null;
-  updatedAt: string | number;
-  active: boolean | object | null;
-  pending: boolean | number | readonly unknown[];
+  title: string;
+  active: boolean;
+  pending: number;
 }

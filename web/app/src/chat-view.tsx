@@ -1,13 +1,15 @@
-import { useChat } from "@ai-sdk/react";
-import { DefaultChatTransport, type FileUIPart } from "ai";
+import { Chat, useChat } from "@ai-sdk/react";
+import { DefaultChatTransport, type FileUIPart, type UIMessage } from "ai";
 import { type ReactElement, useEffect, useState } from "react";
 import { authorizedFetch } from "./authorized-fetch";
 import type { ChatHistory } from "./chat-history";
 import { Composer } from "./composer";
 import { describeError } from "./describe-error";
 import { ErrorCard } from "./error-card";
-import { loadHistory } from "./load-history";
+import { followRun } from "./follow-run";
+import { isBusy } from "./is-busy";
 import { MessageView } from "./message-view";
+import { reconnect } from "./reconnect";
 import { Suggestions } from "./suggestions";
 import { useStickToBottom } from "./use-stick-to-bottom";
 import { useStop } from "./use-stop";
@@ -21,18 +23,25 @@ interface ChatViewProps {
 
 const RENDER_EVERY_MS = 40;
 
+function createChat(id: string, messages: UIMessage[]): Chat<UIMessage> {
+  return new Chat({ id, messages, transport: new DefaultChatTransport({ api: "api/chat", fetch: authorizedFetch }) });
+}
+
 /** One chat: what was said, what is being said, and the message box. */
 export function ChatView({ id, history, onSend, onChange }: ChatViewProps): ReactElement {
-  const [transport] = useState(() => new DefaultChatTransport({ api: "api/chat", fetch: authorizedFetch }));
-  const chat = useChat({ id, messages: history.messages, transport, throttle: RENDER_EVERY_MS });
-  const { messages, status, error, resumeStream } = chat;
-  const busy = status === "submitted" || status === "streaming";
-  const [stop, stopping] = useStop(id, busy, chat.stop);
+  const [chat] = useState(() => createChat(id, history.messages));
+  const { messages, status, error: answerError } = useChat({ chat, throttle: RENDER_EVERY_MS });
+  // What failed beside the answer itself: to catch up with the server, or to stop it.
+  const [failure, setFailure] = useState<Error | null>(null);
+  const error = answerError ?? failure;
+  const busy = isBusy(status);
+  const [stop, stopping] = useStop(chat, busy, setFailure);
   const { box, content, onScroll, stick } = useStickToBottom();
 
   useEffect(() => {
-    if (history.active) void resumeStream();
-  }, [history, resumeStream]);
+    if (history.active) followRun(chat).catch(setFailure);
+    return () => void chat.stop();
+  }, [history, chat]);
   useEffect(() => void onChange(), [status, onChange]);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
@@ -45,19 +54,13 @@ export function ChatView({ id, history, onSend, onChange }: ChatViewProps): Reac
   const send = (text: string, files: FileUIPart[]): void => {
     onSend();
     stick();
+    setFailure(null);
     void chat.sendMessage({ text, files });
   };
-  const reconnect = async (): Promise<void> => {
-    const known = await loadHistory(id);
-    const asked = messages.findLast((message) => message.role === "user");
-    chat.clearError();
-    chat.setMessages(known.messages);
-    if (known.active) await resumeStream();
-    else if (asked && !known.messages.some((message) => message.id === asked.id)) await chat.sendMessage(asked);
-  };
   const retry = (): void => {
-    const attempt = error && describeError(error).disconnected ? reconnect() : chat.regenerate();
-    attempt.catch(() => undefined);
+    const behind = failure ?? (error && describeError(error).disconnected);
+    setFailure(null);
+    (behind ? reconnect(chat) : chat.regenerate()).catch(setFailure);
   };
 
   const last = messages.at(-1);

@@ -23,7 +23,7 @@ export function Composer({ busy, stopping, onSend, onStop }: ComposerProps): Rea
   const add = async (files: Iterable<File>): Promise<void> => {
     const { images: more, refused } = await readImages(files);
     setImages((before) => [...before, ...more]);
-    setNotice(refused.length ? `Not sent: ${refused.join(", ")}. Only PNG, JPEG, WebP and GIF images can be.` : "");
+    setNotice(refused.length ? `Not added: ${refused.join(", ")}. Only readable PNG, JPEG, WebP and GIF images can be.` : "");
   };
   const send = (): void => {
     if (busy || (!text.trim() && images.length === 0)) return;
@@ -44,6 +44,8 @@ export function Composer({ busy, stopping, onSend, onStop }: ComposerProps): Rea
     void add(event.clipboardData.files);
   };
   const onDrag = (event: DragEvent, over: boolean): void => {
+    // Dragged text is the text box's own business.
+    if (!event.dataTransfer.types.includes("Files")) return;
     event.preventDefault();
     setDragging(over);
   };
@@ -52,7 +54,7 @@ export function Composer({ busy, stopping, onSend, onStop }: ComposerProps): Rea
     <form className={dragging ? "composer dragging" : "composer"} aria-label="Message"
       onSubmit={(event) => { event.preventDefault(); send(); }}
       onDragOver={(event) => onDrag(event, true)} onDragLeave={(event) => onDrag(event, false)}
-      onDrop={(event) => { onDrag(event, false); void add(event.dataTransfer.files); }}>
+      onDrop={(event) => { onDrag(event, false); if (event.dataTransfer.files.length) void add(event.dataTransfer.files); }}>
       {notice && <p className="failure" role="alert">{notice}</p>}
       {images.length > 0 && (
         <ul className="previews" aria-label="Images to send">

@@ -7,10 +7,14 @@ interface ErrorText {
 
 const DISCONNECTED = /failed to fetch|network|load failed|terminated/i;
 
+/** Nothing at all, or the page of a proxy. */
+const UNREADABLE = /^\s*(<|$)/;
+
 const FIRST_SENTENCE = /^(.+?[.!?])\s+(.+)$/s;
 
 /** A refused request brings JSON; a run that failed brings a text whose first sentence says what happened. */
 function parse(text: string): { message?: string; hint?: string } {
+  if (UNREADABLE.test(text)) return { message: "The server did not answer as it should." };
   try {
     return (JSON.parse(text) as { error?: { message?: string; hint?: string } }).error ?? {};
   } catch {

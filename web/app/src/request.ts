@@ -1,13 +1,16 @@
 import { authorizedFetch } from "./authorized-fetch";
 
+interface RequestOptions {
+  method?: "GET" | "POST" | "DELETE";
+  signal?: AbortSignal;
+  /** A status that is an answer here, not a failure. */
+  accept?: number;
+}
+
 /** Calls our API, relative to the page so that it also works under a prefix. Throws with the body's text when refused. */
-export async function request(path: string, method: "GET" | "POST" | "DELETE" = "GET"): Promise<Response> {
-  const init: RequestInit = { method };
-  if (method === "POST") {
-    init.headers = { "Content-Type": "application/json" };
-    init.body = "{}";
-  }
-  const response = await authorizedFetch(`api/${path}`, init);
-  if (response.ok) return response;
-  throw new Error((await response.text()) || `${response.status} ${response.statusText}`);
+export async function request(path: string, { accept, ...options }: RequestOptions = {}): Promise<Response> {
+  const body = options.method === "POST" ? { headers: { "Content-Type": "application/json" }, body: "{}" } : {};
+  const response = await authorizedFetch(`api/${path}`, { ...options, ...body });
+  if (response.ok || response.status === accept) return response;
+  throw new Error(await response.text());
 }

@@ -1,7 +1,6 @@
 /** What `GET /api/info` says and this page shows. */
 export interface ServerInfo {
   name: string;
-  version: string;
   agent: string;
   model: string;
   offline: boolean;

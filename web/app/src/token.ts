@@ -1,3 +1,5 @@
+import { decodeAddress } from "./decode-address";
+
 const KEY = "adkwire-token";
 
 /** The bearer token of this tab. It arrives as `#token=...` and never stays in the address bar. */
@@ -7,7 +9,7 @@ export const token = {
   takeFromAddress(): void {
     const found = /[#&]token=([^&]+)/.exec(location.hash);
     if (!found?.[1]) return;
-    sessionStorage.setItem(KEY, decodeURIComponent(found[1]));
+    token.write(decodeAddress(found[1]));
     const rest = location.hash.replace(found[0], "").replace(/^[#&]+/, "");
     history.replaceState(null, "", location.pathname + location.search + (rest && `#${rest}`));
   },

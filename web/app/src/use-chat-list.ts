@@ -1,16 +1,17 @@
-import { useCallback, useEffect, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import type { ChatSummary } from "./chat-summary";
 import { request } from "./request";
 
 interface ListPage {
   chats: ChatSummary[];
-  next?: string | null;
+  next?: string;
 }
 
 interface ChatListState extends ListPage {
+  error: Error | null;
   refresh: () => Promise<void>;
   loadMore: () => Promise<void>;
-  remove: (id: string) => Promise<void>;
+  remove: (id: string) => Promise<boolean>;
 }
 
 async function loadPage(before?: string): Promise<ListPage> {
@@ -18,12 +19,33 @@ async function loadPage(before?: string): Promise<ListPage> {
   return (await (await request(`chats${query}`)).json()) as ListPage;
 }
 
+async function loadPages(count: number): Promise<ListPage> {
+  let { chats, next } = await loadPage();
+  for (let page = 1; page < count && next !== undefined; page++) {
+    const more = await loadPage(next);
+    chats = [...chats, ...more.chats];
+    next = more.next;
+  }
+  return next === undefined ? { chats } : { chats, next };
+}
+
 /** The person's chats, newest first; fresh again whenever the window is looked at. */
 export function useChatList(): ChatListState {
-  const [page, setPage] = useState<ListPage>({ chats: [] });
+  const [list, setList] = useState<ListPage>({ chats: [] });
+  const [error, setError] = useState<Error | null>(null);
+  const pages = useRef(1);
+  const newest = useRef(0);
   const refresh = useCallback(async () => {
-    // A list that cannot be loaded leaves the old one: the chat itself says what is wrong with the server.
-    await loadPage().then(setPage, () => undefined);
+    const turn = ++newest.current;
+    try {
+      const loaded = await loadPages(pages.current);
+      // A slow answer must not bring back what a newer one no longer lists.
+      if (turn !== newest.current) return;
+      setList(loaded);
+      setError(null);
+    } catch (failure) {
+      if (turn === newest.current) setError(failure as Error);
+    }
   }, []);
   useEffect(() => {
     const onFocus = (): void => void refresh();
@@ -31,13 +53,19 @@ export function useChatList(): ChatListState {
     window.addEventListener("focus", onFocus);
     return () => window.removeEventListener("focus", onFocus);
   }, [refresh]);
-  const loadMore = async (): Promise<void> => {
-    const more = await loadPage(page.next ?? undefined);
-    setPage({ ...more, chats: [...page.chats, ...more.chats] });
+  const loadMore = (): Promise<void> => {
+    pages.current += 1;
+    return refresh();
   };
-  const remove = async (id: string): Promise<void> => {
-    await request(`chats/${encodeURIComponent(id)}`, "DELETE");
+  const remove = async (id: string): Promise<boolean> => {
+    try {
+      await request(`chats/${encodeURIComponent(id)}`, { method: "DELETE", accept: 404 });
+    } catch (failure) {
+      setError(failure as Error);
+      return false;
+    }
     await refresh();
+    return true;
   };
-  return { ...page, refresh, loadMore, remove };
+  return { ...list, error, refresh, loadMore, remove };
 }

@@ -1,5 +1,6 @@
 import { generateId } from "ai";
 import { useCallback, useEffect, useState } from "react";
+import { decodeAddress } from "./decode-address";
 
 interface LocationChat {
   id: string;
@@ -9,11 +10,19 @@ interface LocationChat {
 
 function readLocation(): LocationChat {
   const id = /^#\/c\/([^&]+)/.exec(location.hash)?.[1];
-  return id ? { id: decodeURIComponent(id), fresh: false } : { id: generateId(), fresh: true };
+  return id ? { id: decodeAddress(id), fresh: false } : { id: generateId(), fresh: true };
+}
+
+interface LocationChatState {
+  chat: LocationChat;
+  startNew: () => void;
+  keepAddress: () => void;
+  /** Starts a new chat if this one is still the open one. */
+  leave: (id: string) => void;
 }
 
 /** The chat named by `#/c/<id>`; without one, a new chat that gets its address with its first message. */
-export function useLocationChat(): { chat: LocationChat; startNew: () => void; keepAddress: () => void } {
+export function useLocationChat(): LocationChatState {
   const [chat, setChat] = useState(readLocation);
   useEffect(() => {
     const follow = (): void => setChat(readLocation());
@@ -27,5 +36,8 @@ export function useLocationChat(): { chat: LocationChat; startNew: () => void; k
   const keepAddress = useCallback(() => {
     history.replaceState(null, "", `#/c/${encodeURIComponent(chat.id)}`);
   }, [chat.id]);
-  return { chat, startNew, keepAddress };
+  const leave = useCallback((id: string) => {
+    if (readLocation().id === id) startNew();
+  }, [startNew]);
+  return { chat, startNew, keepAddress, leave };
 }

@@ -1,39 +1,47 @@
-import { useCallback, useEffect, useRef, useState } from "react";
+import type { Chat } from "@ai-sdk/react";
+import type { UIMessage } from "ai";
+import { useCallback, useEffect, useState } from "react";
+import { isBusy } from "./is-busy";
 import { request } from "./request";
 
-const PATIENCE_MS = 2000;
+const PATIENCE_MS = 5000;
 const PAUSE_MS = 200;
+const NOT_STOPPED = "The server did not stop the answer. It may still be writing it: retry to see.";
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
 
-async function stopRun(id: string): Promise<boolean> {
-  const response = await request(`chat/${encodeURIComponent(id)}/stop`, "POST");
+async function askToStop(id: string, signal: AbortSignal): Promise<boolean> {
+  const response = await request(`chat/${encodeURIComponent(id)}/stop`, { method: "POST", signal });
   return ((await response.json()) as { stopped: boolean }).stopped;
+}
+
+/** Asks again while the run is not there yet: a stop may overtake the message it stops. */
+async function stopRun(chat: Chat<UIMessage>): Promise<void> {
+  const patience = AbortSignal.timeout(PATIENCE_MS);
+  let stopped = false;
+  while (isBusy(chat.status) && !patience.aborted) {
+    stopped ||= await askToStop(chat.id, patience);
+    await pause();
+  }
 }
 
 /**
  * Stops the run on the server. The stream then ends by itself with what was kept; the local end is only for a server
- * that does not answer. Asked again while the run is not there yet: a stop may overtake the message it stops.
+ * that does not answer.
  */
-export function useStop(id: string, busy: boolean, stopLocally: () => Promise<void>): [() => void, boolean] {
+export function useStop(
+  chat: Chat<UIMessage>, busy: boolean, onFail: (error: Error) => void,
+): [stop: () => void, stopping: boolean] {
   const [stopping, setStopping] = useState(false);
-  const running = useRef(busy);
   useEffect(() => {
-    running.current = busy;
     if (!busy) setStopping(false);
   }, [busy]);
   const stop = useCallback(async () => {
     setStopping(true);
-    const deadline = Date.now() + PATIENCE_MS;
-    let stopped = false;
-    try {
-      while (running.current && Date.now() < deadline) {
-        stopped ||= await stopRun(id);
-        await pause();
-      }
-    } finally {
-      if (running.current) await stopLocally();
-    }
-  }, [id, stopLocally]);
-  return [() => void stop().catch(() => undefined), stopping];
+    const failed = await stopRun(chat).then(() => false, () => true);
+    if (!isBusy(chat.status)) return;
+    if (failed) onFail(new Error(NOT_STOPPED));
+    await chat.stop();
+  }, [chat, onFail]);
+  return [stop, stopping];
 }
