@@ -10,8 +10,9 @@ from pydantic_ai.ui.vercel_ai import VercelAIEventStream
 
 from adkwire.server.chat import frame
 from adkwire.stores.base import Batch
-from adkwire.wire.chunks import Chunk, Profile, encode_chunks
+from adkwire.wire.chunks import Chunk
 from adkwire.wire.encoder import Encoder
+from adkwire.wire.profiles import Profile, encode_chunks
 from bench.floor import Floor
 from bench.measure import Effort, Goal, Line, at_least, at_most, cpu_of, in_turn, ratios, spread
 from bench.mixes import Mix, text_mix, tool_mix

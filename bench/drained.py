@@ -8,8 +8,8 @@ from adkwire import Settings
 from adkwire.runs.adk import Adk, ChatKey, Services
 from adkwire.runs.bridge import Bridge
 from adkwire.server.chat import sse
-from adkwire.wire.chunks import Profile
 from adkwire.wire.decoder import TurnInput, UserMessage
+from adkwire.wire.profiles import Profile
 from bench.agents.flood.agent import root_agent
 from bench.measure import Effort, Line, at_most, cpu_of, in_turn, ratios, spread
 

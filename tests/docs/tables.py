@@ -14,7 +14,7 @@ import msgspec
 from msgspec import NODEFAULT
 
 from adkwire import cli, errors, settings
-from adkwire.wire import calls, chunks, encoder, parts
+from adkwire.wire import calls, chunks, encoder, parts, profiles
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -53,7 +53,7 @@ def errors_table() -> str:
 
 def chunks_table() -> str:
     sent = sent_chunks()
-    types: dict[type, chunks.Since] = chunks._TYPES  # pyright: ignore[reportPrivateUsage] - it has no other reader
+    types: dict[type, profiles.Since] = profiles._TYPES  # pyright: ignore[reportPrivateUsage] - it has no other reader
     rows = (
         (
             f"`{_tag(kind)}`",
@@ -68,7 +68,7 @@ def chunks_table() -> str:
 
 
 def newer_fields_table() -> str:
-    fields: dict[type, dict[str, chunks.Since]] = chunks._FIELDS  # pyright: ignore[reportPrivateUsage]
+    fields: dict[type, dict[str, profiles.Since]] = profiles._FIELDS  # pyright: ignore[reportPrivateUsage]
     rows = (
         (f"`{_tag(kind)}`", f"`{_camel(name)}`", _since(since))
         for kind, named in fields.items()
@@ -195,7 +195,7 @@ def _fields(kind: type[msgspec.Struct]) -> str:
     return ", ".join(f"`{f.encode_name}{'' if f.default is NODEFAULT else '?'}`" for f in fields)
 
 
-def _since(since: chunks.Since | None) -> str:
+def _since(since: profiles.Since | None) -> str:
     if since is None:
         return "all"
     majors = [f"{major}.0.{patch}" for major, patch in ((6, since.v6), (7, since.v7)) if patch is not None]

@@ -370,7 +370,7 @@ export async function chat_list_opens_and_deletes({ page, url }) {
 export async function refused_delete_says_so_and_focus_stays({ page, url }) {
   const chat = await new ChatPage({ page, url }).open();
   await chat.ask("weather in Dakar");
-  const link = chat.list.locator(`a[href="#/c/${chat.chatId}"]`);
+  const link = page.locator(`a[href="#/c/${chat.chatId}"]`);
   await page.getByRole("button", { name: "New chat" }).click();
   const remove = async () => {
     const row = chat.list.getByRole("listitem").filter({ has: link });

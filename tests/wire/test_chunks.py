@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from adkwire.wire import chunks as c
-from adkwire.wire.chunks import STRICTEST, Chunk, Profile, Since, decode_chunk, encode_chunk, encode_chunks
+from adkwire.wire.chunks import Chunk, decode_chunk, encode_chunk
+from adkwire.wire.profiles import STRICTEST, Profile, Since, encode_chunks
 from tests.wire.schemas import V6, V6_STRICT, V7, V7_STRICT, ChunkSchema
 
 TYPES: tuple[type[Chunk], ...] = get_args(c.Chunk)

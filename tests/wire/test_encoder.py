@@ -802,6 +802,12 @@ class TestEnd:
             finish("interrupted", author=None),
         ]
 
+    def test_an_abort_is_known_once_it_was_told(self) -> None:
+        encoder = Encoder(MESSAGE)
+        assert not encoder.aborted
+        fed(encoder, [aborted()])
+        assert encoder.aborted
+
     def test_what_is_kept_of_an_aborted_text_does_not_undo_the_abort(self) -> None:
         kept = model(text("I was say"), interrupted=True)
         streamed = response_of(partial(text("I was say")), aborted(), kept)

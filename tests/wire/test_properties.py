@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from adkwire.runs.adk import error_event, partial_event, seal_event
+from adkwire.runs.adk import ending_event, partial_event, seal_event
 from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
 from adkwire.wire.calls import UNFINISHED
-from adkwire.wire.chunks import Chunk, Profile
+from adkwire.wire.chunks import Chunk
 from adkwire.wire.encoder import Encoder
 from adkwire.wire.messages import ReasoningPart, TextPart, ToolPart, UIMessage, fold
+from adkwire.wire.profiles import Profile
 from tests.wire.adk_events import MESSAGE, aborted, answered, fed, model, partial, response, text
 from tests.wire.legal_events import conversations
 from tests.wire.schemas import V6_STRICT, V7_STRICT
@@ -71,7 +72,7 @@ def _last_events(encoder: Encoder, ending: str, stored: list[Event]) -> Iterable
     if calls:
         yield seal_event(calls, UNFINISHED, "agent", "i1", {})
     if lost:
-        yield error_event(RuntimeError("boom"), "agent", "i1", {})
+        yield ending_event(RuntimeError("boom"), "agent", "i1", {})
 
 
 def reloaded(stored: list[Event]) -> UIMessage:

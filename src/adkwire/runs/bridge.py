@@ -24,9 +24,9 @@ from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
 from adkwire.stores.base import Batch, StreamLog
 from adkwire.stores.memory import MemoryStreamLog
-from adkwire.wire.chunks import encode_chunks
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import explain_briefly, explain_fully
+from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
 

@@ -19,9 +19,10 @@ from adkwire.runs.history import mark_of
 from adkwire.runs.sessions import ChatKey
 from adkwire.stores.base import Batch, StreamLog
 from adkwire.wire.calls import UNFINISHED
-from adkwire.wire.chunks import Chunk, Error, encode_chunks
+from adkwire.wire.chunks import Chunk, Error
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import Encoder, Explain
+from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
 

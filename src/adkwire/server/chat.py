@@ -12,8 +12,8 @@ from adkwire.runs.bridge import Bridge
 from adkwire.runs.run import Run
 from adkwire.server.security import Rates, read_body, read_json_body, user_of
 from adkwire.stores.base import Batch
-from adkwire.wire.chunks import Profile
 from adkwire.wire.decoder import InputLimits, check_chat_id, decode_json, decode_request
+from adkwire.wire.profiles import Profile
 
 _HEARTBEAT = b": keep-alive\n\n"
 _DONE = b"data: [DONE]\n\n"

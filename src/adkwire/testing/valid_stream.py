@@ -9,8 +9,9 @@ import msgspec
 from msgspec import UNSET
 
 from adkwire.wire import chunks as c
-from adkwire.wire.chunks import Chunk, Profile, decode_chunk, encode_chunk
+from adkwire.wire.chunks import Chunk, decode_chunk, encode_chunk
 from adkwire.wire.messages import BrokenStream, ReasoningPart, StepStartPart, TextPart, ToolPart, UIMessage, fold
+from adkwire.wire.profiles import Profile
 
 _SETTLED = ("output-available", "output-error", "output-denied")
 
