@@ -170,6 +170,7 @@ FILES = {
     "plain.txt": "hello\n",
     "noagent/other.py": "",
     "badfolder/agent.py": "raise ValueError('bad')\n",
+    "unknown_model.py": GEMINI.replace("gemini-2.5-flash", "nonsense"),
     "exits.py": "import sys\nsys.exit('go away')\n",
 }
 
@@ -184,7 +185,7 @@ FILES = {
         ("json:dumps", "not an ADK Agent, App or Workflow"),
         ("empty.py", "has no app or root_agent or agent"),
         ("empty.py:mine", "has no mine"),
-        ("number.py", "root_agent is a int"),
+        ("number.py", "root_agent is of type int"),
         ("broken.py", "SyntaxError"),
         ("raises.py", "RuntimeError: first line second line"),
         ("imports.py", "no_such_module_anywhere"),
@@ -193,6 +194,7 @@ FILES = {
         ("badfolder", "ValueError: bad"),
         ("gemini.py", "GOOGLE_API_KEY"),
         ("child.py", "GOOGLE_API_KEY"),
+        ("unknown_model.py", "nonsense"),
         ("exits.py", "exits.py"),
         ("", ""),
         (":x", ""),
@@ -213,6 +215,30 @@ def test_a_busy_port(capsys: pytest.CaptureFixture[str]) -> None:
         line = refused(capsys, "--port", str(port))
     assert str(port) in line
     assert "--port" in line
+
+
+def test_a_port_is_taken_before_the_agent_is_loaded(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first server loads a file that starts a second one; it is refused though the first does not answer yet."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    write(place / "second.py", f"import adkwire.cli\nCODE = adkwire.cli.main(['serve', 'no.py', '--port', '{port}'])\n")
+    assert main(["serve", "second.py", "--port", port]) == 2
+    second, first = capsys.readouterr().err.splitlines()
+    assert f"Cannot listen on 127.0.0.1 port {port}" in second
+    assert "second.py has no app" in first
+
+
+@pytest.mark.parametrize("db", ["postgresql://user:secret@host/x", "sqlite://user:secret@host/x"])
+@pytest.mark.parametrize("by", ["option", "environment"])
+def test_another_database_is_refused_without_repeating_its_password(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, db: str, by: str
+) -> None:
+    if by == "environment":
+        monkeypatch.setenv("ADKWIRE_DB", db)
+    line = refused(capsys, "nothing.py", *(["--db", db] if by == "option" else []))
+    assert "ADKWIRE_DB" in line
+    assert "SQLite" in line
+    assert "secret" not in line
 
 
 @pytest.mark.parametrize(
@@ -337,4 +363,31 @@ def test_a_token_is_made_and_printed_and_works(place: Path) -> None:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(20) == 0
     assert not (place / ".adkwire").exists()
+    assert "Traceback" not in server.output
+
+
+HANGING = """
+import asyncio
+from google.adk.agents import LlmAgent
+from adkwire.testing import Say, ScriptedModel, Wait
+root_agent = LlmAgent(name="hanging", model=ScriptedModel(script=lambda _: [Say("one "), Wait(asyncio.Event())]))
+"""
+
+
+def test_a_second_interrupt_does_not_wait_for_an_answer_that_hangs(place: Path) -> None:
+    write(place / "hanging.py", HANGING)
+    with (
+        serve("hanging.py", "--db", "memory:", cwd=place, env={"ADKWIRE_DRAIN": "600"}) as server,
+        httpx.Client(base_url=server.url, timeout=20, trust_env=False) as client,
+        client.stream("POST", "/api/chat", json=body()) as stream,
+    ):
+        pieces = stream.iter_text()
+        text = ""
+        while "text-delta" not in text:
+            text += next(pieces)
+        server.process.send_signal(signal.SIGINT)
+        printed(server, r"(Ctrl-C again)")
+        assert server.process.poll() is None
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(20) == 0
     assert "Traceback" not in server.output

@@ -95,3 +95,13 @@ def test_every_setting_says_what_it_is() -> None:
     for name in Settings.model_fields:
         after = source.partition(f"\n    {name}: ")[2].partition("\n")[2]
         assert after.lstrip().startswith('"""'), name
+
+
+@pytest.mark.parametrize("db", ["postgresql://user:secret@host/x", "mysql://secret", "sqlite://secret"])
+def test_another_database_is_refused_without_repeating_it(db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADKWIRE_DB", db)
+    with pytest.raises(ConfigError) as wrong:
+        Settings.load()
+    assert "ADKWIRE_DB" in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+    assert "secret" not in str(wrong.value)

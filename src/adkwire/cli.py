@@ -9,14 +9,18 @@ import secrets
 import socket
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, NoReturn
 
 import uvicorn
+from pydantic import SecretStr
 
 from adkwire.errors import ConfigError
 from adkwire.settings import Settings
 
 _BACKLOG = 2048
+_FORCED_CLOSE = 5.0
+"""Seconds that even the second Ctrl-C grants, for tools that do not let themselves be cancelled."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -39,6 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="adkwire", description="Connects Google ADK agents to AI SDK front ends.")
+    parser.add_argument("--version", action="version", version=f"adkwire {version('adkwire')}")
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve an agent, by default the built-in demo")
     add = serve.add_argument
@@ -58,12 +63,15 @@ def _parser() -> argparse.ArgumentParser:
 def _serve(options: argparse.Namespace) -> int:
     names = ("host", "port", "db", "auth", "allow_origin", "allow_host", "on_busy", "ui")
     given: dict[str, Any] = {name: value for name in names if (value := getattr(options, name)) is not None}
-    settings = _for_this_machine(_with_token(Settings.load(**given)))
-    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = _for_this_machine(Settings.load(**given))
+    generated = settings.auth == "token" and settings.token is None
+    if generated:
+        settings = settings.model_copy(update={"token": SecretStr(secrets.token_urlsafe(24))})
+    _log(options.log_level)
     with _listen(settings) as listener:
         # Only now: a wrong option should not have to wait for ADK to load.
         app, name = _app(options.target, settings)
-        return _run(app, listener, settings, name)
+        return _run(app, listener, settings, name, show_token=generated)
 
 
 def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
@@ -82,10 +90,11 @@ def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
     return app, app.state.bridge.agent_name
 
 
-def _with_token(settings: Settings) -> Settings:
-    if settings.auth != "token" or settings.token is not None:
-        return settings
-    return settings.model_copy(update={"token": Settings.load(token=secrets.token_urlsafe(24)).token})
+def _log(level: str) -> None:
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if level != "debug":
+        # ADK tells of each failure several times over, before it reaches us and is logged once.
+        logging.getLogger("google_adk").setLevel(logging.CRITICAL)
 
 
 def _for_this_machine(settings: Settings) -> Settings:
@@ -107,7 +116,8 @@ def _listen(settings: Settings) -> socket.socket:
         listener.close()
         reason = error.strerror or str(error)
         raise ConfigError(
-            f"Cannot listen on {settings.host} port {settings.port}: {reason}. Choose another with --port."
+            f"Cannot listen on {settings.host} port {settings.port}: {reason}. "
+            "Choose another with --port or ADKWIRE_PORT."
         ) from None
     return listener
 
@@ -135,15 +145,18 @@ class _Server(uvicorn.Server):
         if not closing.done():
             closing.cancel()
             await asyncio.wait([closing])
-            await bridge.close(drain=0)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(bridge.close(drain=0), _FORCED_CLOSE)
+            self.force_exit = False  # else uvicorn would tear the rest down with a traceback
         await super().shutdown(sockets)
 
 
-def _run(app: Any, listener: socket.socket, settings: Settings, name: str) -> int:
+def _run(app: Any, listener: socket.socket, settings: Settings, name: str, *, show_token: bool) -> int:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    words = [f"adkwire is ready at {url}", f"  agent  {name}", f"  chats  {settings.db}"]
-    if settings.auth == "token" and settings.token is not None:
+    kept = "in memory" if settings.db_path is None else settings.db_path.resolve()
+    words = [f"adkwire is ready at {url}", f"  agent  {name}", f"  chats  {kept}"]
+    if show_token and settings.token is not None:
         words.append(f"  open   {url}/#token={settings.token.get_secret_value()}")
     config = uvicorn.Config(
         app,

@@ -1,5 +1,6 @@
 """One frozen Settings. Every field can be set by the environment variable `ADKWIRE_<NAME>`."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,7 @@ def _split(value: object) -> object:
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", re.IGNORECASE)
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
@@ -63,6 +65,8 @@ class Settings(BaseSettings):
     """Seconds between comments on an idle stream, so that proxies keep it open."""
     stream_ttl: float = Field(default=15 * 60, ge=1)
     """Seconds the chunks of a finished run stay in memory for clients that come back."""
+    stream_bytes: PositiveInt = 256_000_000
+    """How much finished runs may hold in memory together: answers with pictures are large."""
     drain: NonNegativeFloat = 20
     """Seconds that running answers get to end when the server is told to stop."""
 
@@ -76,6 +80,16 @@ class Settings(BaseSettings):
     """The largest picture, by its header: a small file can unpack to gigabytes."""
     chats_per_minute: NonNegativeInt = 60
     """How many messages one user may send a minute, since each costs a model call; 0 sets no limit."""
+
+    @field_validator("allow_origin")
+    @classmethod
+    def _real_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin.rstrip("/")):
+                raise ValueError(
+                    f"{origin} is no origin; one looks like https://app.example.com or http://localhost:5173"
+                )
+        return origins
 
     @field_validator("db")
     @classmethod

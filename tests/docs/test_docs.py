@@ -163,6 +163,13 @@ def test_the_tests_named_in_the_readme_are_those_of_continuous_integration() -> 
     assert (ROOT / ".ci/run").read_text().rstrip().endswith("make test")
 
 
+def test_the_readme_tries_the_sentences_of_the_page() -> None:
+    offered = re.search(r"INTENTS = \[(.+?)\]", (ROOT / "web/app/src/suggestions.tsx").read_text())
+    tried = (ROOT / "README.md").read_text().partition(" Say ")[2].partition("\n")[0]
+    assert offered is not None
+    assert re.findall(r"`([^`]+)`", tried) == re.findall(r'"([^"]+)"', offered[1])
+
+
 def test_the_tested_releases_are_those_that_are_installed() -> None:
     installed = set(re.findall(r'"npm:ai@([\d.]+)"', (ROOT / "tests/conformance/package.json").read_text()))
     said = (ROOT / "README.md").read_text().partition("The real npm packages")[2].partition("\n")[0]

@@ -5,11 +5,11 @@ from typing import get_args
 
 import msgspec
 import pytest
-from fastapi import FastAPI
 from google.adk.agents import LlmAgent
 from google.adk.events.event import Event
 from google.adk.models.cache_metadata import CacheMetadata
 from google.genai import types
+from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
@@ -41,7 +41,7 @@ def first_cells(text: str) -> set[str]:
     return set(_CELL.findall(text))
 
 
-def app() -> FastAPI:
+def app() -> Starlette:
     agent = LlmAgent(name="a", model=ScriptedModel(turns=[[Say("a")]]))
     return create_app(agent, settings=Settings(db="memory:", ui=False))
 
@@ -124,8 +124,8 @@ def test_settings_and_options_are_all_there() -> None:
 
 @pytest.mark.parametrize("name", ["allow_origin", "allow_host"])
 def test_lists_in_the_environment_are_separated_by_commas(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(f"ADKWIRE_{name.upper()}", "one.example, two.example")
-    assert getattr(Settings.load(), name) == ("one.example", "two.example")
+    monkeypatch.setenv(f"ADKWIRE_{name.upper()}", "https://one.example, https://two.example")
+    assert getattr(Settings.load(), name) == ("https://one.example", "https://two.example")
 
 
 def test_stream_headers_are_as_documented() -> None:

@@ -13,7 +13,8 @@ export async function strict_policy_is_sent({ page, url }) {
 
 export async function says_what_answers({ page, url }) {
   await new ChatPage({ page, url }).open();
-  await page.getByText("offline demo model").waitFor();
+  await page.getByText("offline model").waitFor();
+  assert.deepEqual((await page.getByRole("banner").innerText()).match(/demo|offline/g), ["demo", "offline"]);
   assert.equal(await page.getByRole("heading", { level: 1 }).innerText(), "adkwire");
 }
 
@@ -88,6 +89,145 @@ export async function uploaded_image_is_described({ page, url }) {
   assert.equal(await chat.log.getByRole("img").count(), 1);
 }
 
+/** Lets the server's `/api/info` through with some of it changed. */
+async function alterInfo(page, { limits, ...change }) {
+  await page.route("**/api/info", async (route) => {
+    const response = await route.fetch();
+    const info = await response.json();
+    await route.fulfill({ response, json: { ...info, ...change, limits: { ...info.limits, ...limits } } });
+  });
+}
+
+async function openInformed(page, url) {
+  const informed = page.waitForResponse("**/api/info");
+  const chat = await new ChatPage({ page, url }).open();
+  await (await informed).finished();
+  await page.locator(".brand .model").waitFor();
+  return chat;
+}
+
+export async function stranger_agent_is_introduced({ page, url }) {
+  await alterInfo(page, { agent: "librarian", tools: [{ name: "find_book" }, { name: "lend_book" }] });
+  await openInformed(page, url);
+  const welcome = page.getByRole("region", { name: "Welcome" });
+  assert.match(await welcome.innerText(), /librarian.*find_book, lend_book/s);
+  assert.equal(await welcome.getByRole("button").count(), 0);
+}
+
+export async function only_the_new_message_is_sent({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("draw a cat");
+  const posted = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/api/chat"));
+  await chat.ask("weather in Tokyo");
+  const { id, message, ...rest } = (await posted).postDataJSON();
+  assert.equal(id, chat.chatId);
+  assert.deepEqual(message.parts, [{ type: "text", text: "weather in Tokyo" }]);
+  assert.deepEqual(rest, { trigger: "submit-message" });
+}
+
+async function pick(page, ...files) {
+  await page.getByLabel("Images", { exact: true })
+    .setInputFiles(files.map(([name, buffer]) => ({ name, mimeType: "image/png", buffer })));
+}
+
+export async function images_beyond_the_limits_are_not_added({ page, url }) {
+  await alterInfo(page, { limits: { partBytes: 5000, imagePixels: 500, parts: 3 } });
+  const chat = await openInformed(page, url);
+  const small = png(10, 10);
+  await pick(page, ["heavy.png", Buffer.concat([small, Buffer.alloc(5000)])], ["wide.png", png(60, 10)],
+    ["broken.png", Buffer.from("no image")], ["one.png", small]);
+  await page.getByRole("img", { name: "one.png" }).waitFor();
+  const notice = await chat.alert.innerText();
+  for (const reason of ["heavy.png is larger than 0.005 MB.", "wide.png has more than 500 pixels.", "broken.png cannot be read"]) {
+    assert.ok(notice.includes(reason), notice);
+  }
+  assert.equal(await page.getByRole("list", { name: "Images to send" }).getByRole("img").count(), 1);
+  await pick(page, ["two.png", small], ["three.png", small]);
+  await chat.alert.filter({ hasText: "at most 2" }).waitFor();
+  assert.equal(await chat.send.isDisabled(), true);
+  await page.getByRole("button", { name: "Remove two.png" }).click();
+  await chat.alert.waitFor({ state: "detached" });
+  await chat.send.click();
+  await chat.answers.first().waitFor();
+  await chat.idle();
+  assert.equal((await chat.history()).messages[0].parts.filter((part) => part.type === "file").length, 2);
+}
+
+export async function images_beyond_the_body_are_not_sent({ page, url }) {
+  await alterInfo(page, { limits: { bodyBytes: 3000 } });
+  const chat = await openInformed(page, url);
+  await pick(page, ...Array.from({ length: 6 }, (_, index) => [`${index}.png`, png(10, 10)]));
+  await chat.alert.filter({ hasText: "at most 0.003 MB" }).waitFor();
+  assert.equal(await chat.send.isDisabled(), true);
+}
+
+/** The page believes that more is taken than the server takes. */
+const GENEROUS = { limits: { partBytes: 1e9, imagePixels: 1e9, parts: 1000 } };
+
+async function assertTakenBack(chat, page, text) {
+  await page.getByRole("img", { name: "heavy.png" }).and(page.locator(".previews img")).waitFor();
+  assert.equal(await chat.box.inputValue(), text);
+  assert.match(await chat.alert.innerText(), /at most 5000000 bytes/);
+  assert.doesNotMatch(await chat.alert.innerText(), /log/);
+  assert.equal(await chat.alert.getByRole("button").count(), 0);
+}
+
+export async function refused_message_comes_back_to_be_changed({ page, url }) {
+  await alterInfo(page, GENEROUS);
+  const chat = await openInformed(page, url);
+  const heavy = Buffer.concat([png(10, 10), Buffer.alloc(5_000_000)]);
+  for (const said of [[], ["weather in Rome"]]) {
+    for (const text of said) await chat.ask(text);
+    await pick(page, ["heavy.png", heavy]);
+    await page.getByRole("img", { name: "heavy.png" }).waitFor();
+    await chat.write("weather in Lyon");
+    await assertTakenBack(chat, page, "weather in Lyon");
+    assert.equal(await chat.log.getByRole("article").count(), 2 * said.length);
+    await page.getByRole("button", { name: "Remove heavy.png" }).click();
+  }
+  await chat.box.press("Enter");
+  await chat.answers.filter({ hasText: "Lyon" }).waitFor();
+  await chat.idle();
+  assert.equal(await chat.alert.count(), 0);
+  assert.equal((await chat.history()).messages.length, 4);
+  return /status of (413|404)/;
+}
+
+export async function refused_regenerate_keeps_the_answer({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Turin");
+  const error = { code: "unprocessable", message: "This answer cannot be made anew." };
+  await page.route("**/api/chat", (route) => route.fulfill({ status: 422, json: { error } }), { times: 1 });
+  await page.getByRole("button", { name: "Regenerate" }).click();
+  await chat.alert.filter({ hasText: "cannot be made anew" }).waitFor();
+  await chat.answers.filter({ hasText: "Turin" }).waitFor();
+  assert.equal(await chat.alert.getByRole("button").count(), 0);
+  assert.equal(await chat.box.inputValue(), "");
+  return /status of 422/;
+}
+
+export async function file_dropped_beside_the_box_does_not_open({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const left = await chat.log.evaluate((node) => ["dragover", "drop"].filter((kind) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File(["x"], "cat.png", { type: "image/png" }));
+    return node.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer }));
+  }));
+  assert.deepEqual(left, [], "the browser was left to open the file");
+}
+
+export async function right_to_left_text_runs_so({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const direction = (locator) => locator.evaluate((node) => getComputedStyle(node).direction);
+  await chat.box.fill("שלום עולם");
+  assert.equal(await direction(chat.box), "rtl");
+  await chat.box.press("Enter");
+  await chat.answers.first().waitFor();
+  await chat.idle();
+  assert.equal(await direction(chat.log.getByRole("article", { name: "You" }).locator(".text")), "rtl");
+  assert.equal(await chat.answers.first().locator(".text").first().getAttribute("dir"), "auto");
+}
+
 /** Paste and drop cannot be done by mouse and keys across programs, so the browser's own events are made. */
 async function hand(page, kind, name, type, content) {
   await page.getByRole("textbox", { name: "Message" }).evaluate((node, [kind, name, type, bytes]) => {
@@ -129,6 +269,7 @@ async function stops(chat, page, act) {
   assert.deepEqual(kept, upTo(kept.length));
   const stored = history.messages.at(-1).parts.filter((part) => part.type === "text").map((part) => part.text);
   assert.deepEqual(numbers(stored.at(-1)), kept);
+  await chat.answers.last().getByText("Stopped", { exact: true }).waitFor();
   assert.equal(await chat.alert.count(), 0);
 }
 
@@ -267,14 +408,18 @@ export async function error_shows_what_to_do_and_retry({ page, url }) {
   await chat.alert.getByRole("button", { name: "Retry" }).click();
   assert.equal((await again).postDataJSON().trigger, "regenerate-message");
   await chat.alert.waitFor();
-  assert.match(await (await chat.ask("weather in Lima")).innerText(), /Lima/);
+  await chat.write("weather in Lima");
+  await chat.answers.filter({ hasText: "Lima" }).waitFor();
+  await chat.idle();
   assert.equal(await chat.alert.count(), 0);
+  await chat.answers.first().getByText("No answer", { exact: true }).waitFor();
 }
 
 export async function lost_message_is_sent_again_once({ page, url }) {
   const chat = await new ChatPage({ page, url }).open();
   await page.route("**/api/chat", (route) => route.abort("connectionrefused"), { times: 1 });
   await chat.write("weather in Cairo");
+  await chat.alert.filter({ hasText: "What the server stored is still there." }).waitFor();
   await chat.alert.getByRole("button", { name: "Reconnect" }).click();
   await chat.answers.first().waitFor();
   await chat.idle();
@@ -506,9 +651,19 @@ export async function theme_follows_the_system_until_chosen({ page, url }) {
   await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
   await new ChatPage({ page, url }).open();
   assert.equal(await scheme(), "dark");
-  await page.getByRole("button", { name: "Switch to light theme" }).click();
+  const toDark = page.getByRole("button", { name: "Switch to dark theme" });
+  const toLight = page.getByRole("button", { name: "Switch to light theme" });
+  await page.emulateMedia({ colorScheme: "light" });
+  await toDark.waitFor();
+  assert.equal(await scheme(), "light");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await toLight.click();
   await page.reload();
-  await page.getByRole("button", { name: "Switch to dark theme" }).waitFor();
+  await toDark.waitFor();
+  assert.equal(await scheme(), "light");
+  await toDark.click();
+  await page.emulateMedia({ colorScheme: "light" });
+  await toDark.waitFor();
   assert.equal(await scheme(), "light");
 }
 
@@ -537,4 +692,25 @@ export async function hostile_and_unknown_parts_stay_text({ page, url }) {
     await card.locator("summary").click();
     assert.equal(JSON.parse(await card.locator("pre").innerText()).type, name);
   }
+}
+
+export async function stopped_call_and_empty_answer_are_named({ page, url }) {
+  const stopped = {
+    type: "dynamic-tool", toolName: "dig", toolCallId: "c1", state: "output-error", input: {},
+    errorText: "Invocation was aborted by client.",
+  };
+  const messages = [
+    { id: "m1", role: "assistant", parts: [stopped] },
+    { id: "m2", role: "assistant", parts: [{ type: "step-start" }, { type: "text", text: "" }] },
+  ];
+  await page.route("**/api/chats/ended", (route) => route.fulfill({
+    json: { id: "ended", title: "ended", active: null, pending: [], messages },
+  }));
+  const chat = await new ChatPage({ page, url }).open("#/c/ended");
+  const card = chat.answers.first().locator(".tool-card");
+  assert.equal(await card.locator(".state").innerText(), "stopped");
+  assert.equal(await card.locator(".failure").count(), 0);
+  const colour = (locator) => locator.evaluate((node) => getComputedStyle(node).color);
+  assert.equal(await colour(card.locator(".state")), await colour(card.locator(".icon")));
+  await chat.answers.last().getByText("No answer", { exact: true }).waitFor();
 }

@@ -15,10 +15,12 @@ export async function token_in_the_address_is_taken_and_hidden({ page, url }) {
 
 export async function token_is_asked_for_until_it_is_right({ page, url }) {
   await page.goto(url);
+  await page.getByLabel("Token").waitFor();
+  assert.equal(await page.getByRole("alert").count(), 0);
   for (const text of ["wrong", TOKEN]) {
     await page.getByLabel("Token").fill(text);
     await page.keyboard.press("Enter");
-    if (text === "wrong") await page.getByLabel("Token").and(page.locator('[value=""]')).waitFor();
+    if (text === "wrong") await page.getByRole("alert").filter({ hasText: "token was wrong" }).waitFor();
   }
   const chat = new ChatPage({ page, url });
   await chat.box.waitFor();

@@ -1,14 +1,17 @@
 """Talks to a `Bridge` the way the server does, and shows what came of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from google.adk.agents import LlmAgent
+from google.adk.artifacts import BaseArtifactService
 from google.adk.events import Event
+from google.adk.sessions import BaseSessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
@@ -147,8 +150,25 @@ def settings(folder: Path, **given: Any) -> Settings:
     return Settings.load(**{"db": str(folder / "state.db"), "events_per_second": 0, "drain": 5, **given})
 
 
-def chat_with(target: Target, folder: Path, *, stream_log: StreamLog | None = None, **given: Any) -> Chat:
-    return Chat(Bridge(target, settings=settings(folder, **given), stream_log=stream_log))
+def chat_with(
+    target: Target,
+    folder: Path,
+    *,
+    session_service: BaseSessionService | None = None,
+    artifact_service: BaseArtifactService | None = None,
+    stream_log: StreamLog | None = None,
+    clock: Callable[[], float] = time.time,
+    **given: Any,
+) -> Chat:
+    bridge = Bridge(
+        target,
+        settings=settings(folder, **given),
+        session_service=session_service,
+        artifact_service=artifact_service,
+        stream_log=stream_log,
+        clock=clock,
+    )
+    return Chat(bridge)
 
 
 def plain(value: object) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from adkwire.runs.adk import Target
 from adkwire.testing import ScriptedModel
-from tests.runs.chats import Chat, chat_with, scripted
+from tests.runs.chats import PATIENCE, Chat, chat_with, scripted
 
 Make: TypeAlias = Callable[..., Chat]
 
@@ -33,5 +33,6 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
 
     yield build
     for chat in made:
-        await chat.bridge.close()
+        async with asyncio.timeout(PATIENCE):
+            await chat.bridge.close()
     assert not leaked_since(before)

@@ -98,7 +98,8 @@ async def test_history_with_a_queue_has_no_half_written_answer(make: Make) -> No
     chat, _ = await queued(make, held)
     runs = [await chat.begin(text, text) for text in "ab"]
     await chat.reader(runs[0]).until("text-delta")
-    assert "assistant" not in [role for role, _ in await chat.told()]
+    assert await chat.told() == [("user", "a"), ("user", "b")]
+    assert [message["id"] for message in await chat.messages()] == ["a", "b"]
     history = await chat.bridge.history(chat.user, chat.id)
     assert history.active is not None
     assert history.active.run == runs[0].id

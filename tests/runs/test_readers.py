@@ -4,10 +4,13 @@ import asyncio
 
 import pytest
 
+from adkwire.runs import bridge
 from adkwire.runs.run import Run
+from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from tests.runs.chats import Answer, Chat
 from tests.runs.conftest import Make
+from tests.stores.contract import Clock
 
 
 async def test_a_reader_who_leaves_does_not_stop_the_run(make: Make) -> None:
@@ -136,6 +139,33 @@ async def test_a_run_that_never_had_a_reader_is_stopped_too(make: Make, monkeypa
     await clock.advance(2000)
     assert run.stopping
     await chat.stop()
+
+
+async def test_of_many_chats_the_newest_can_still_be_resumed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge, "_KEPT_CHATS", 3)
+    chat = make(ScriptedModel(script=lambda _: [Say("ok")]))
+    for number in range(9):
+        newest = Chat(chat.bridge, f"chat-{number}")
+        answer = await newest.say("a")
+        assert await chat.bridge.recent(newest.user, newest.id, answer.run.id) is answer.run
+        await Chat(chat.bridge, f"beside-{number}").say("a")
+        assert await chat.bridge.recent(newest.user, newest.id, answer.run.id) is answer.run
+
+
+async def test_a_reader_whose_stream_is_forgotten_is_told(make: Make) -> None:
+    clock, held = Clock(), asyncio.Event()
+    model = ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]])
+    chat = make(model, stream_log=MemoryStreamLog(ttl=60, clock=clock))
+    run = await chat.begin("a")
+    reader = chat.reader(run)
+    await reader.until("text-delta")
+    held.set()
+    async with asyncio.timeout(20):
+        await run.done.wait()
+    clock.now += 61
+    answer = await reader.rest()
+    assert answer.types[-2:] == ["text-delta", "error"]
+    assert "Load the chat again" in answer.plain[-1]["errorText"]
 
 
 def nothing() -> None:

@@ -51,6 +51,18 @@ async def test_after_the_end(make: Make) -> None:
     assert len(await chat.messages()) == 2
 
 
+async def test_an_edit_after_its_end(make: Make) -> None:
+    model = ScriptedModel(script=lambda request: [Say("to " + heard(request.contents)[-1][1])])
+    chat = make(model)
+    await chat.say("a", "u1")
+    edits = [await chat.say("b", "u1", replaces="u1") for _ in range(3)]
+    assert all(edit.data == edits[0].data for edit in edits)
+    assert len(model.requests) == 2
+    assert (await chat.say("c", "u1", replaces="u1")).text == "to c"
+    assert (await chat.say("b", "u1", replaces="u1")).text == "to b"
+    assert await chat.told() == [("user", "b"), ("assistant", "to b")]
+
+
 async def test_after_the_log_is_gone(make: Make) -> None:
     model = ScriptedModel(turns=[[Call("add", {"a": 1, "b": 2}, "c1")], [Say("three")], [Say("other")]])
     clock = Clock()

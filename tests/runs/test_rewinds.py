@@ -195,3 +195,20 @@ async def test_history_while_an_edit_runs_ends_with_the_edited_message(make: Mak
     assert await chat.told() == [("user", "A")]
     held.set()
     await chat.read(run)
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+@pytest.mark.parametrize("edit", [False, True])
+async def test_title_and_birth_of_a_chat_survive_going_back(make: Make, renamed: bool, edit: bool) -> None:
+    chat = make(counting(), clock=lambda: 1000.0)
+    old = (await chat.say("the first words", "u1")).run.message_id
+    if renamed:
+        await chat.bridge.rename(chat.user, chat.id, "a new title")
+    title = "a new title" if renamed else "the first words"
+    for _ in range(2):
+        answer = await (chat.say("other words", "u1", replaces="u1") if edit else chat.regenerate(old))
+        old = answer.run.message_id
+        history = await chat.bridge.history(chat.user, chat.id)
+        assert (history.title, history.created_at) == (title, "1970-01-01T00:16:40.000Z")
+        [line] = (await chat.bridge.chats(chat.user, limit=5, before=None)).chats
+        assert line.title == title

@@ -5,9 +5,19 @@ import os
 from pathlib import Path
 
 import pytest
+from google.adk.artifacts import InMemoryArtifactService
+from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.session import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
 
-from adkwire.testing import Say, ScriptedModel
-from tests.runs.chats import heard, stored
+from adkwire.errors import Unavailable
+from adkwire.testing import Call, Say, ScriptedModel, Wait
+from tests.runs.chats import AGENT, PATIENCE, Chat, assert_legal, heard, plain, stored, text_of
 from tests.runs.conftest import Make
 
 
@@ -57,3 +67,190 @@ async def test_where_chats_may_be_kept(make: Make, tmp_path: Path, db: str) -> N
     await chat.say("a")
     assert await chat.told() == [("user", "a"), ("assistant", "to a")]
     assert os.listdir(tmp_path) == ([] if db == "memory:" else ["deep"])  # noqa: PTH208 - one look at a small folder
+
+
+class SlowSessions(InMemorySessionService):
+    """Sessions of which one read can be made to wait, before it looks and after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = False
+        self.reached, self.looked = asyncio.Event(), asyncio.Event()
+        self.look, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        slow, self.slow = self.slow, False
+        if slow:
+            self.reached.set()
+            await self.look.wait()
+        found = await super().get_session(app_name=app_name, user_id=user_id, session_id=session_id, config=config)
+        if slow:
+            self.looked.set()
+            await self.answer.wait()
+        return found
+
+
+async def browse() -> None:
+    """Wait for a browser."""
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["begun", "begun and ended"])
+async def test_history_that_is_loaded_while_a_run_begins_has_nothing_half_written(make: Make, ended: bool) -> None:
+    held, service = asyncio.Event(), SlowSessions()
+    model = ScriptedModel(turns=[[Say("one")], [Call("add", {"a": 1, "b": 1})], [Say("t"), Wait(held), Say("wo")]])
+    chat = make(model, add, session_service=service)
+    await chat.say("a")
+    service.slow = True
+    loading = asyncio.create_task(chat.bridge.history(chat.user, chat.id))
+    async with asyncio.timeout(PATIENCE):
+        await service.reached.wait()
+    run = await chat.begin("b")
+    await chat.reader(run).until("text-delta")
+    service.look.set()
+    async with asyncio.timeout(PATIENCE):
+        await service.looked.wait()
+    if ended:
+        held.set()
+        await chat.read(run)
+    service.answer.set()
+    history = await loading
+    if ended:
+        assert history.active is None
+        assert text_of(plain(history.messages[-1])) == "two"
+    else:
+        assert history.active is not None
+        assert [message.role for message in history.messages] == ["user", "assistant", "user"]
+    held.set()
+    await chat.read(run)
+
+
+@pytest.mark.parametrize("rename_first", [False, True])
+async def test_a_new_title_that_meets_a_start(make: Make, rename_first: bool) -> None:
+    """Both write to the session; neither may fail for it, however they meet."""
+    await make(echo()).say("a", "a")
+    for steps in range(10):
+        chat = make(echo())
+
+        async def rename(chat: Chat = chat, title: str = f"title {steps}") -> str:
+            return (await chat.bridge.rename(chat.user, chat.id, title)).title
+
+        async def say(chat: Chat = chat, text: str = f"b{steps}") -> str:
+            return (await chat.say(text, text)).text
+
+        first, second = (rename, say) if rename_first else (say, rename)
+        ahead = asyncio.create_task(first())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        assert {await second(), await ahead} == {f"title {steps}", f"to b{steps}"}
+        assert (await chat.bridge.history(chat.user, chat.id)).title == f"title {steps}"
+
+
+class ReadOnlySessions(InMemorySessionService):
+    """Sessions that can be read though nothing can be added."""
+
+    away = False
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        if self.away:
+            raise OSError("away")
+        return await super().append_event(session, event)
+
+
+async def test_a_title_that_cannot_be_stored(make: Make) -> None:
+    service = ReadOnlySessions()
+    chat = make(echo(), session_service=service)
+    await chat.say("a")
+    service.away = True
+    with pytest.raises(Unavailable):
+        await chat.bridge.rename(chat.user, chat.id, "new")
+    service.away = False
+    assert (await chat.bridge.history(chat.user, chat.id)).title == "a"
+    assert (await chat.bridge.rename(chat.user, chat.id, "new")).title == "new"
+
+
+async def test_what_a_call_needs_is_not_forgotten_though_the_store_was_away(make: Make) -> None:
+    """A message that could not be run must not take along what has to be stored before the next."""
+    service = ReadOnlySessions()
+    model = ScriptedModel(
+        script=lambda request: [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1")]
+    )
+    chat = make(model, LongRunningFunctionTool(browse), session_service=service)
+    await chat.say("look", "u1")
+    service.away = True
+    assert (await chat.say("never mind", "u2")).types[-1] == "error"
+    service.away = False
+    assert (await chat.say("well?", "u3")).text == "Fine."
+    assert_legal(model.requests[-1])
+
+
+async def test_a_chat_that_somebody_else_deleted_begins_anew(make: Make, tmp_path: Path) -> None:
+    model = ScriptedModel(script=lambda request: [Say("to " + heard(request.contents)[-1][1])])
+    chat = make(model)
+    await chat.say("a")
+    other = SqliteSessionService(str(tmp_path / "state.db"))
+    await other.delete_session(app_name=AGENT, user_id=chat.user, session_id=chat.id)
+    for text in "bc":
+        assert (await chat.say(text)).text == f"to {text}"
+    assert await chat.told() == [("user", "b"), ("assistant", "to b"), ("user", "c"), ("assistant", "to c")]
+    assert [request[0] for request in map(heard, model.requests)] == [("user", "a"), ("user", "b"), ("user", "b")]
+    assert (await chat.bridge.history(chat.user, chat.id)).title == "b"
+
+
+class SameMomentSessions(InMemorySessionService):
+    """Sessions that all changed at the same time, as far as the clock can tell."""
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        found = await super().list_sessions(app_name=app_name, user_id=user_id)
+        for session in found.sessions:
+            session.last_update_time = 1.0
+        return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+async def test_pages_of_chats_of_one_moment_hold_each_chat_once(make: Make, limit: int) -> None:
+    chat = make(echo(), session_service=SameMomentSessions())
+    names = ["a", "B", "c1", "c", "d-e"]
+    for name in names:
+        await Chat(chat.bridge, name).say("x")
+    seen: list[str] = []
+    before: str | None = None
+    for _ in names:
+        page = await chat.bridge.chats(chat.user, limit=limit, before=before)
+        seen += [line.id for line in page.chats]
+        if not isinstance(page.next, str):
+            break
+        before = page.next
+    assert sorted(seen) == sorted(names)
+
+
+async def keep(tool_context: ToolContext) -> str:
+    """Keep two files, one for all chats of the user."""
+    for name in ("note.txt", "user:profile.txt"):
+        await tool_context.save_artifact(name, types.Part.from_bytes(data=b"secret", mime_type="text/plain"))
+    return "kept"
+
+
+async def test_delete_takes_the_artifacts_of_the_chat_and_no_others(make: Make) -> None:
+    model = ScriptedModel(
+        script=lambda request: (
+            [Say("ok")] if any(p.function_response for p in request.contents[-1].parts or ()) else [Call("keep")]
+        )
+    )
+    service = InMemoryArtifactService()
+    chat = make(model, keep, artifact_service=service)
+    other = Chat(chat.bridge, "other")
+    for one in (chat, other):
+        await one.say("x")
+    await chat.bridge.delete(chat.user, chat.id)
+    left = {
+        name: await service.list_artifact_keys(app_name=AGENT, user_id=chat.user, session_id=name)
+        for name in (chat.id, other.id)
+    }
+    assert left == {"chat": ["user:profile.txt"], "other": ["note.txt", "user:profile.txt"]}

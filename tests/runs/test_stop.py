@@ -1,18 +1,23 @@
 """Stop ends what ADK does, keeps what was shown, and leaves a chat that goes on."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.session import Session
 from pydantic import PrivateAttr
 
 from adkwire.errors import NotFound, Unavailable
 from adkwire.runs import run as runs
-from adkwire.testing import Call, Say, ScriptedModel, Think, Wait
+from adkwire.stores.memory import MemoryStreamLog
+from adkwire.testing import Call, Say, ScriptedModel, Step, Think, Wait
 from tests.runs.chats import assert_legal, heard, stored, tool_parts
 from tests.runs.conftest import Make
 
@@ -296,3 +301,131 @@ async def test_history_while_a_stop_takes_its_time(make: Make) -> None:
     let_go.set()
     assert await stopping
     assert (await chat.messages())[-1] == (await chat.read(run)).message
+
+
+class HeldSessions(InMemorySessionService):
+    """Sessions that are not read or made before they may be."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__()
+        self._operation = operation
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        await self._hold("get")
+        return await super().get_session(app_name=app_name, user_id=user_id, session_id=session_id, config=config)
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> Session:
+        await self._hold("create")
+        return await super().create_session(app_name=app_name, user_id=user_id, state=state, session_id=session_id)
+
+    async def _hold(self, operation: str) -> None:
+        if operation == self._operation:
+            self.reached.set()
+            await self.go_on.wait()
+
+
+class HeldLog(MemoryStreamLog):
+    """A log to which nothing is added before it may be."""
+
+    def __init__(self) -> None:
+        super().__init__(ttl=60)
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def append(self, run: str, entries: Sequence[bytes]) -> None:
+        self.reached.set()
+        await self.go_on.wait()
+        await super().append(run, entries)
+
+
+async def test_a_start_that_still_reads_when_the_bridge_closes_is_refused(make: Make) -> None:
+    service = HeldSessions("get")
+    chat = make(ScriptedModel(turns=[[Say("never")]]), session_service=service)
+    starting = asyncio.create_task(chat.begin("hello"))
+    async with asyncio.timeout(20):
+        await service.reached.wait()
+        await chat.bridge.close()
+    service.go_on.set()
+    with pytest.raises(Unavailable):
+        await starting
+    assert chat.bridge.writing == []
+
+
+async def test_a_start_that_is_past_its_checks_when_the_bridge_closes_is_ended(make: Make) -> None:
+    log = HeldLog()
+    chat = make(ScriptedModel(turns=[[Say("It is "), Wait(asyncio.Event())]]), stream_log=log, drain=0.01)
+    starting = asyncio.create_task(chat.begin("hello"))
+    async with asyncio.timeout(20):
+        await log.reached.wait()
+        closing = asyncio.create_task(chat.bridge.close())
+        await asyncio.wait([closing], timeout=0.1)
+        log.go_on.set()
+        with pytest.raises(Unavailable):
+            await starting
+        await closing
+    assert chat.bridge.writing == []
+
+
+async def test_a_message_behind_an_answer_that_resists_waits_for_its_end(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when another message in between was given up."""
+    monkeypatch.setattr(runs, "STOP_PATIENCE", 0.05)
+    started, let_go = asyncio.Event(), asyncio.Event()
+    order: list[str] = []
+
+    async def stubborn() -> str:
+        """Swallow every cancellation."""
+        started.set()
+        while not let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                await let_go.wait()
+        order.append("let go")
+        return "done after all"
+
+    def script(request: LlmRequest) -> list[Step]:
+        last = heard(request.contents)[-1][1]
+        order.append(last)
+        return [Call("stubborn")] if last == "a" else [Say("ok")]
+
+    chat = make(ScriptedModel(script=script), stubborn)
+    first = await chat.begin("a")
+    async with asyncio.timeout(20):
+        await started.wait()
+    second = await chat.begin("b")
+    assert await chat.stop(second.id)
+    third = await chat.begin("c")
+    # Time in which it would have asked the model.
+    ended, waiting = await asyncio.wait([asyncio.create_task(third.done.wait())], timeout=0.3)
+    assert not ended
+    assert first.active
+    assert order == ["a"]
+    let_go.set()
+    async with asyncio.timeout(20):
+        await asyncio.wait(waiting)
+    assert not first.active
+    assert order == ["a", "let go", "c"]
+    assert (await chat.read(third)).text == "ok"
+
+
+async def test_a_run_that_is_cancelled_before_anything_is_stored_was_stopped(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "STOP_PATIENCE", 0.05)
+    service = HeldSessions("create")
+    model = ScriptedModel(script=lambda _: [Say("ok")])
+    chat = make(model, session_service=service)
+    run = await chat.begin("hello")
+    async with asyncio.timeout(20):
+        await service.reached.wait()
+    assert await chat.stop()
+    answer = await chat.read(run)
+    assert answer.types[-2:] == ["abort", "finish"]
+    assert answer.plain[-1]["finishReason"] == "interrupted"
+    assert model.requests == []
+    service.go_on.set()
+    assert (await chat.say("again")).text == "ok"

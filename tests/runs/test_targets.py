@@ -12,6 +12,7 @@ from google.adk.apps import App
 from google.adk.events import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import START, Workflow
 from google.genai import types
@@ -165,3 +166,37 @@ async def test_tools_of_the_whole_tree_are_named_once(make: Make) -> None:
     assert tool.schema is not None
     assert set(tool.schema["properties"]) == {"a", "b"}
     assert chat.bridge.model_name == "scripted"
+
+
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+async def test_a_tool_that_asks_first_says_so(make: Make) -> None:
+    def maybe(amount: int) -> bool:
+        return amount > 10
+
+    def buy(amount: int) -> str:
+        """Buy."""
+        return f"bought {amount}"
+
+    def look() -> str:
+        """Look."""
+        return "nothing"
+
+    tools: list[Any] = [
+        FunctionTool(pay, require_confirmation=True),
+        FunctionTool(buy, require_confirmation=maybe),
+        look,
+    ]
+    chat = make(LlmAgent(name="root", model=ScriptedModel(turns=[[]]), tools=tools))
+    assert {tool.name: tool.asks for tool in await chat.bridge.tools()} == {"pay": True, "buy": True, "look": False}
+
+
+async def test_tools_inside_a_workflow(make: Make) -> None:
+    cashier = LlmAgent(name="cashier", model=ScriptedModel(turns=[[Say("ok")]]), tools=[pay])
+    inner = Workflow(name="inner", edges=[(START, cashier)])
+    for flow in (inner, Workflow(name="outer", edges=[(START, inner)])):
+        chat = make(flow)
+        assert [tool.name for tool in await chat.bridge.tools()] == ["pay"]

@@ -1,11 +1,15 @@
 """A turn from its first chunk to its place in history."""
 
 import asyncio
+import gc
+import sys
 from typing import Any
 
 import pytest
 
 from adkwire.testing import Call, ErrorCode, Fail, Say, ScriptedModel, Think, Wait
+from adkwire.wire.decoder import TurnInput, UserMessage
+from adkwire.wire.media import Media
 from tests.runs.chats import Chat, assert_legal, heard, text_of, tool_parts
 from tests.runs.conftest import Make
 
@@ -300,3 +304,18 @@ async def test_many_chats_at_the_same_time(make: Make) -> None:
     assert [answer.text for answer in answers] == [f"to {chat.id}" for chat in chats]
     for chat, answer in zip(chats, answers, strict=True):
         assert (await chat.messages())[-1] == answer.message
+
+
+async def test_what_was_attached_is_let_go_when_the_answer_ends(make: Make) -> None:
+    model = ScriptedModel(script=lambda _: [Say("Nice.")])
+    chat = make(model)
+    data = bytes(1_000_000)
+    before = sys.getrefcount(data)
+    turn = TurnInput("chat", "submit-message", UserMessage("u1", ("look", Media("image/png", data))), None)
+    run = await chat.bridge.start(chat.user, turn)
+    assert (await chat.read(run)).text == "Nice."
+    del turn
+    model.requests.clear()
+    gc.collect()
+    assert sys.getrefcount(data) == before
+    assert run.message == UserMessage("u1", ())

@@ -10,8 +10,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from google.adk.sessions import InMemorySessionService
+from google.adk.tools import FunctionTool
 
-from adkwire import Bridge, Settings, create_app
+from adkwire import Bridge, Settings, User, create_app
 from adkwire.testing import Say, ScriptedModel
 from tests.runs.chats import AGENT, scripted, settings
 from tests.server.conftest import Open
@@ -98,6 +99,16 @@ async def test_create_app_takes_a_bridge(tmp_path: Path) -> None:
     await bridge.close()
 
 
+async def test_a_bridge_has_its_settings_already(tmp_path: Path) -> None:
+    given = settings(tmp_path)
+    bridge = Bridge(scripted(ScriptedModel(turns=[[]])), settings=given)
+    with pytest.raises(TypeError, match="Bridge"):
+        create_app(bridge, settings=given)
+    with pytest.raises(TypeError, match="Bridge"):
+        create_app(bridge, authenticate=lambda _: User("ann"))
+    await bridge.close()
+
+
 async def test_the_life_of_an_app_closes_its_bridge(tmp_path: Path) -> None:
     app = create_app(scripted(ScriptedModel(turns=[[Say("ok")]])), settings=settings(tmp_path))
     async with app.router.lifespan_context(app):
@@ -124,6 +135,12 @@ async def test_info(open_site: Open) -> None:
     assert set(tool["schema"]["properties"]) == {"a", "b"}
     assert info["limits"]["parts"] == 7
     assert info["limits"]["bodyBytes"] == Settings().max_body_bytes
+
+
+async def test_info_names_the_tools_that_ask(open_site: Open) -> None:
+    site = await open_site(ScriptedModel(turns=[[]]), FunctionTool(add, require_confirmation=True))
+    [tool] = (await site.client.get("/api/info")).json()["tools"]
+    assert (tool["name"], tool["asks"]) == ("add", True)
 
 
 PAGE = Path(str(files("adkwire") / "static")) / "index.html"

@@ -35,7 +35,6 @@ MALFORMED = {
     "deep message": b'{"id": "chat", "message": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
     "two documents": b"{} {}",
     "nan": b'{"id": NaN}',
-    "surrogate": b'{"id": "chat", "message": {"role": "user", "parts": [{"type": "text", "text": "\\ud800"}]}}',
 }
 
 
@@ -178,7 +177,10 @@ async def test_head_is_get_without_a_body(unchanged: Site, path: str) -> None:
         ("/api/chats?limit=x", 422),
         ("/api/chats?limit=1001", 422),
         ("/api/chats?limit=" + "9" * 5000, 422),
+        ("/api/chats?limit=00000000199999", 422),
+        ("/api/chats?limit=000000001" + "9" * 5000, 422),
         ("/api/chats?limit=%D9%A1", 422),
+        ("/api/chats/kept?limit=00000000199999", 422),
         ("/api/chats/kept?limit=0", 422),
         ("/api/chats/kept?before=nothing", 422),
         ("/api/chats/unknown", 404),
@@ -205,6 +207,13 @@ async def test_titles_that_are_none(unchanged: Site, content: bytes, status: int
 @pytest.mark.parametrize(("content", "status"), [(b"nonsense", 400), (b"[]", 422), (b'{"run": 5}', 422)])
 async def test_a_stop_that_cannot_be_read(unchanged: Site, content: bytes, status: int) -> None:
     assert_error(await post(unchanged, content, "/api/chat/kept/stop"), status)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"\xff\xfe{\x00", b'{"title": "\xff", "run": "\xff"}'])
+@pytest.mark.parametrize(("method", "path"), [("POST", "/api/chat/kept/stop"), ("PATCH", "/api/chats/kept")])
+async def test_bytes_that_are_no_text(unchanged: Site, method: str, path: str, content: bytes) -> None:
+    reply = await unchanged.client.request(method, path, content=content, headers=JSON)
+    assert_error(reply, reply.status_code if reply.status_code in (400, 422) else 400)
 
 
 def png(width: int, height: int) -> bytes:
@@ -307,11 +316,23 @@ async def test_the_store_is_away(open_site: Open, tmp_path: Path) -> None:
         await post(site, body(chat="other")),
         await site.client.get("/api/chats"),
         await site.client.get("/api/chats/chat"),
+        await site.client.patch("/api/chats/chat", json={"title": "new"}),
+        await site.client.delete("/api/chats/chat"),
         await site.client.get("/readyz"),
     ):
         error = assert_error(reply, 503, "unavailable")
         assert "sessions" not in str(error)
     assert (await site.client.get("/healthz")).status_code == 200
+
+
+async def test_a_store_that_can_only_be_read(open_site: Open, tmp_path: Path) -> None:
+    site = await open_site()
+    await post(site, body("hello"))
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        connection.execute("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(FAIL, 'disk full'); END")
+    error = assert_error(await site.client.patch("/api/chats/chat", json={"title": "new"}), 503, "unavailable")
+    assert "full" not in str(error)
+    assert (await site.client.get("/api/chats/chat")).json()["title"] == "hello"
 
 
 async def test_a_failure_is_told_without_its_words(open_site: Open, caplog: pytest.LogCaptureFixture) -> None:

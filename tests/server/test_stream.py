@@ -2,12 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from adkwire.server.chat import sse
+from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Say, ScriptedModel, Wait
+from adkwire.wire.profiles import Profile
+from tests.runs.chats import chat_with, scripted
 from tests.server.conftest import Open
 from tests.server.sites import Site, assert_error, body, chunks, events, kinds, said
+from tests.stores.contract import Clock
 
 
 async def first_delta(pieces: AsyncIterator[str]) -> str:
@@ -231,3 +237,22 @@ async def test_list_history_title_and_delete(site: Site) -> None:
     again = await site.client.post("/api/chat", json=body("anew", chat="c0", message_id="u0"))
     assert said(again.text) == "ok"
     assert len((await site.client.get("/api/chats/c0")).json()["messages"]) == 2
+
+
+async def test_a_reader_whose_stream_is_forgotten_gets_an_error_and_the_end(tmp_path: Path) -> None:
+    clock, held = Clock(), asyncio.Event()
+    agent = scripted(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]))
+    chat = chat_with(agent, tmp_path, stream_log=MemoryStreamLog(ttl=60, clock=clock))
+    run = await chat.begin("a")
+    pieces = (piece.decode() async for piece in sse(chat.bridge.follow(run), run.id, Profile()))
+    text = await first_delta(pieces)
+    held.set()
+    async with asyncio.timeout(20):
+        await run.done.wait()
+    clock.now += 61
+    text += await rest(pieces)
+    found = events(text)
+    assert found[-1].data == "[DONE]"
+    assert found[-2].chunk["type"] == "error"
+    assert [event.id for event in found[:-1]] == [f"{run.id}:{number}" for number in range(len(found) - 1)]
+    await chat.bridge.close()

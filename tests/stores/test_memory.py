@@ -1,3 +1,6 @@
+import asyncio
+import gc
+
 import pytest
 
 from adkwire.stores.base import StreamLog
@@ -17,3 +20,17 @@ def log(make: MakeLog) -> StreamLog:
 
 class TestMemoryStreamLog(StreamLogContract):
     pass
+
+
+def futures() -> int:
+    gc.collect()
+    return sum(isinstance(thing, asyncio.Future) for thing in gc.get_objects())
+
+
+async def test_waiting_in_vain_leaves_nothing_behind(log: StreamLog) -> None:
+    await log.append("run", [b"a"])
+    await log.read("run", 0, 0.001)
+    before = futures()
+    for _ in range(20):
+        await log.read("run", 0, 0.001)
+    assert futures() == before

@@ -138,8 +138,6 @@ class TestRefusals:
             (b"{", BadRequest),
             (b"\xff\xfe", BadRequest),
             (b'{"id":"a","message":{"role":"user","content":"\xff"}}', BadRequest),
-            (b'{"id":"a","message":{"role":"user","content":"\\ud800"}}', BadRequest),
-            (b'{"id":"a","message":{"role":"user","parts":[{"type":"text","text":"\\udc00x"}]}}', BadRequest),
             (b'{"id":"a"} {"id":"b"}', BadRequest),
             (b'{"id":"a","messages":[' + b"[" * 100_000 + b"]" * 100_000 + b"]}", BadRequest),
             (b'{"id":"a","x":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}", BadRequest),
@@ -439,3 +437,22 @@ class TestFuzz:
     def test_the_seeds_are_good(self) -> None:
         for body in VALID:
             assert decode_request(body, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        (rb"hi \ud83d", "hi \ufffd"),
+        (rb"\udc00x", "\ufffdx"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (rb"\\ud83d", "\\ud83d"),
+        (rb"\\\ud83d", "\\\ufffd"),
+        (rb"\ud83d\ude00", "\U0001f600"),
+    ],
+)
+def test_half_a_character_of_javascript_is_replaced(escaped: bytes, text: str) -> None:
+    body = b'{"id":"a","message":{"role":"user","content":"' + escaped + b'"}}'
+    message = decode_request(body, LIMITS).message
+
+    assert message is not None
+    assert message.parts == (text,)

@@ -24,6 +24,7 @@ from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
 from google.adk.telemetry.context import TelemetryConfig
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.tool_context import ToolContext
@@ -44,6 +45,7 @@ logger = logging.getLogger("adkwire")
 
 TITLE = f"{OWN_STATE}title"
 CREATED = f"{OWN_STATE}created"
+_RESTORED = "adkwire-restored"
 SUPERSEDED = "The user went on without answering; this call was not executed."
 
 # ADK tries this optional import on every turn and Python does not remember failures: it costs a third of a short turn.
@@ -161,13 +163,12 @@ class Adk:
 
     async def rewind(self, key: ChatKey, invocation_id: str) -> None:
         """Go back to before an invocation: its events and all after it are no longer part of the chat."""
-        session = await self.load(key, recent=0)
+        session = await self.load(key)
         await self._runner.rewind_async(
             user_id=key.user, session_id=key.chat, rewind_before_invocation_id=invocation_id
         )
-        # ADK resets state that no event has set, and the title came with the session itself.
-        own = {name: value for name, value in (session.state if session else {}).items() if name.startswith(OWN_STATE)}
-        await self.append(key, [Event(author="user", actions=EventActions(state_delta=own))])
+        if session is not None and (state := _initial_state(session)):
+            await self.append(key, [_restoring(state)])
 
     async def append(self, key: ChatKey, events: Iterable[Event]) -> None:
         """Write events of our own while no run holds the session: all through one fresh handle."""
@@ -232,11 +233,12 @@ class GuardPlugin(BasePlugin):
             del self._began[speaker]
 
     async def on_tool_error_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: BaseException
     ) -> dict[str, Any]:
         """Turn the exception into an answer; its words only where the settings let them out."""
         name = type(error).__name__
-        logger.warning("tool %s raised %s", tool.name, name, exc_info=error)
+        if not isinstance(error, asyncio.CancelledError):
+            logger.warning("tool %s raised %s", tool.name, name, exc_info=error)
         return {"error": f"{name}: {error}" if self._detail and str(error) else f"The tool failed ({name})."}
 
 
@@ -297,6 +299,25 @@ def ending_event(cut: BaseException, author: str, invocation_id: str, mark: dict
     )
 
 
+def _initial_state(session: Session) -> dict[str, Any]:
+    """State that came with the session: ADK's rewind resets what no event has set, so it must be put back."""
+    set_by_events = {name for event in session.events if not _is_restoring(event) for name in event.actions.state_delta}
+    return {
+        name: value
+        for name, value in session.state.items()
+        if name.startswith(OWN_STATE)
+        or (name not in set_by_events and not name.startswith((State.APP_PREFIX, State.USER_PREFIX)))
+    }
+
+
+def _restoring(state: dict[str, Any]) -> Event:
+    return Event(author="user", actions=EventActions(state_delta=state), custom_metadata={_RESTORED: True})
+
+
+def _is_restoring(event: Event) -> bool:
+    return bool((event.custom_metadata or {}).get(_RESTORED))
+
+
 def _prepared(target: Target, rate: float, plugin: BasePlugin) -> App:
     """The user's app, or one around the agent, with our plugin, able to pause and resume."""
     root = target.root_agent if isinstance(target, App) else target
@@ -326,7 +347,7 @@ def _default_sessions(settings: Settings) -> BaseSessionService:
     if path is None:
         return InMemorySessionService()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return SqliteSessions(str(path))
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"Cannot keep chats in {path}: {error}. Choose another file with --db.") from None

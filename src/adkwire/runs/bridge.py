@@ -83,7 +83,7 @@ class Bridge:
     ) -> None:
         self.settings = settings or Settings.load()
         self._adk = Adk(agent, self.settings, Services(session_service, artifact_service, memory_service))
-        self._log = stream_log or MemoryStreamLog(ttl=self.settings.stream_ttl)
+        self._log = stream_log or MemoryStreamLog(ttl=self.settings.stream_ttl, max_bytes=self.settings.stream_bytes)
         self._explain = explain_fully if self.settings.error_detail else explain_briefly
         self._clock = clock
         self._chats: dict[ChatKey, _Chat] = {}
@@ -147,7 +147,7 @@ class Bridge:
         run.readers += 1
         run.keep()
         try:
-            async with aclosing(read(self._log, run.id, after, self.settings.heartbeat)) as batches:
+            async with aclosing(read(self._log, run, after, self.settings.heartbeat)) as batches:
                 async for batch in batches:
                     yield batch
                     run.noticed.set()
@@ -254,14 +254,18 @@ class Bridge:
     async def _as_it_is(self, key: ChatKey) -> tuple[Session | None, list[Run]]:
         """The session and the runs that are writing into it, seen at one moment."""
         while True:
-            writing = self._active(key)
+            writing, last = self._active(key), self._last(key)
             session = await self._adk.load(key)
-            if writing == self._active(key):
+            if (writing, last) == (self._active(key), self._last(key)):
                 return session, writing
 
     def _active(self, key: ChatKey) -> list[Run]:
         chat = self._chats.get(key)
         return list(chat.active) if chat is not None else []
+
+    def _last(self, key: ChatKey) -> Run | None:
+        chat = self._chats.get(key)
+        return chat.last if chat is not None else None
 
     def _forget_idle(self) -> None:
         """Make room: the chats that have been quiet for longest go first, and half of them stay."""
@@ -328,16 +332,14 @@ class Bridge:
             for old in before:
                 await (old.stop() if replace else old.done.wait())
             if last is not None:
-                chat.hanging = last.leftovers()
+                chat.hanging += last.leftovers()
             await self._prepare(chat, run)
 
+        await run.begin(self._adk, self._log, prepare)
         chat.remember(run)
-        try:
-            await run.begin(self._adk, self._log, prepare)
-        except BaseException:
-            chat.runs.pop(message.id, None)
-            chat.answered.discard(message.id)
-            raise
+        if self._draining:
+            await run.stop()
+            raise Unavailable("The server is going down.", hint="Try again in a moment.")
         self._left(run)
         logger.info("run %s started in chat %s", run.id, key.chat)
         return run

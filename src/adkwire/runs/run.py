@@ -148,6 +148,9 @@ class Run:
             chunks += self.encoder.feed(event)
         try:
             await log.append(self.id, encode_chunks([*chunks, *self.encoder.end()]))
+        except Exception:
+            logger.exception("run %s: the end of its stream could not be written", self.id)
+        try:
             await log.close(self.id)
         except Exception:
             logger.exception("run %s: its stream could not be closed", self.id)
@@ -175,9 +178,11 @@ def fingerprint(turn: TurnInput) -> bytes:
     return hashlib.blake2b(msgspec.msgpack.encode(turn), digest_size=16).digest()
 
 
-async def read(log: StreamLog, run: str, after: int, heartbeat: float) -> AsyncGenerator[Batch, None]:
+async def read(log: StreamLog, run: Run, after: int, heartbeat: float) -> AsyncGenerator[Batch, None]:
     """Everything behind `after` until the run ends; an empty batch is a heartbeat."""
-    while (batch := await log.read(run, after, heartbeat)) is not None:
+    while (batch := await log.read(run.id, after, heartbeat)) is not None:
+        if not (batch.entries or batch.closed or run.active):
+            break
         yield batch
         after = batch.first + len(batch.entries) - 1
         if batch.closed:

@@ -121,9 +121,13 @@ class SqliteSessions(SqliteSessionService):
         # A program that forgets to close the bridge must still be able to end.
         cast("Any", getattr(opening, "_thread", opening)).daemon = True
         connection = await opening
-        connection.row_factory = aiosqlite.Row
-        for pragma in _ON_OPEN:
-            await connection.execute(pragma)
+        try:
+            connection.row_factory = aiosqlite.Row
+            for pragma in _ON_OPEN:
+                await connection.execute(pragma)
+        except BaseException:
+            await connection.close()
+            raise
         self._connection = connection
         return connection
 

@@ -108,7 +108,7 @@ def _pick(module: ModuleType, attribute: str, target: str) -> Target:
         if isinstance(value, App | BaseNode):
             return value
     name, value = next(iter(found.items()))
-    raise ConfigError(f"{target}: {name} is a {type(value).__name__}, not an ADK Agent, App or Workflow.")
+    raise ConfigError(f"{target}: {name} is of type {type(value).__name__}, not an ADK Agent, App or Workflow.")
 
 
 def _words(error: BaseException) -> str:

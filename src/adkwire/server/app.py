@@ -39,7 +39,7 @@ _PAGE_HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
     "cross-origin-opener-policy": "same-origin",
-    "permissions-policy": "camera=(self), microphone=(self), geolocation=(self), display-capture=(self)",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), display-capture=()",
 }
 
 

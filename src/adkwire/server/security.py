@@ -3,6 +3,7 @@
 The guard wraps each route of ours as plain ASGI, so it also holds when the router lives inside somebody else's app.
 """
 
+import asyncio
 import hmac
 import inspect
 import ipaddress
@@ -19,6 +20,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from adkwire.errors import (
+    BadRequest,
     ConfigError,
     Forbidden,
     Misdirected,
@@ -38,6 +40,8 @@ _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/\s]+))(?::\d{1,5})?")
 _USER = "adkwire.user"
 _MANY_USERS = 10_000
 _REFILLED = 60.0
+_BODY_PATIENCE = 60
+"""Seconds a body has to arrive, so that slow senders do not pile up."""
 _DRAIN_FACTOR = 4
 """An oversized body is read up to this many limits, so that the client gets to see the refusal."""
 
@@ -129,9 +133,8 @@ class Guard:
             return
         host = headers.get("host", "").lower()
         if origin.lower() not in (f"http://{host}", f"https://{host}"):
-            raise Forbidden(
-                f"Pages of {origin} may not call this server.", hint=f"Allow it with --allow-origin {origin}"
-            )
+            hint = f"Allow it with --allow-origin {origin}" if origin.startswith(("http://", "https://")) else None
+            raise Forbidden(f"Pages of {origin} may not call this server.", hint=hint)
 
     async def preflight(self, request: Request) -> Response:
         """Answer a CORS preflight; the guard has checked the origin."""
@@ -242,12 +245,16 @@ async def read_body(request: Request, limit: int) -> bytes:
     """The body, up to the limit."""
     body = bytearray()
     total = 0
-    async for chunk in request.stream():
-        total += len(chunk)
-        if total <= limit:
-            body += chunk
-        elif total > _DRAIN_FACTOR * limit:
-            break
+    try:
+        async with asyncio.timeout(_BODY_PATIENCE):
+            async for chunk in request.stream():
+                total += len(chunk)
+                if total <= limit:
+                    body += chunk
+                elif total > _DRAIN_FACTOR * limit:
+                    break
+    except TimeoutError:
+        raise BadRequest(f"The body did not arrive within {_BODY_PATIENCE} s.") from None
     if total > limit:
         raise TooLarge(f"The body may have at most {limit} bytes.")
     return bytes(body)

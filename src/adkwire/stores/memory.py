@@ -11,6 +11,7 @@ from adkwire.stores.base import Batch
 @dataclass(slots=True)
 class _Log:
     entries: list[bytes] = field(default_factory=list[bytes])
+    size: int = 0
     closed_at: float | None = None
     waiting: "set[asyncio.Future[None]]" = field(default_factory=set["asyncio.Future[None]"])
 
@@ -23,10 +24,16 @@ class _Log:
 
 
 class MemoryStreamLog:
-    """A `StreamLog` that lives as long as the process; a closed run is kept for `ttl` seconds."""
+    """A `StreamLog` that lives as long as the process.
 
-    def __init__(self, *, ttl: float, clock: Callable[[], float] = time.monotonic) -> None:
+    A closed run is kept for `ttl` seconds, and as long as all closed runs together hold at most `max_bytes`.
+    """
+
+    def __init__(
+        self, *, ttl: float, max_bytes: int = 256_000_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._ttl = ttl
+        self._max_bytes = max_bytes
         self._clock = clock
         self._logs: dict[str, _Log] = {}
 
@@ -37,6 +44,7 @@ class MemoryStreamLog:
             self._sweep()
             log = self._logs[run] = _Log()
         log.entries.extend(entries)
+        log.size += sum(map(len, entries))
         log.notify()
 
     async def close(self, run: str) -> None:
@@ -60,8 +68,13 @@ class MemoryStreamLog:
         return log.closed_at is not None and self._clock() - log.closed_at >= self._ttl
 
     def _sweep(self) -> None:
-        for run in [run for run, log in self._logs.items() if self._is_expired(log)]:
-            del self._logs[run]
+        """Drop what is too old, then the oldest of what is too much."""
+        closed = {run: log for run, log in self._logs.items() if log.closed_at is not None}
+        held = sum(log.size for log in closed.values())
+        for run, log in closed.items():
+            if self._is_expired(log) or held > self._max_bytes:
+                held -= log.size
+                del self._logs[run]
 
 
 async def _any_news(log: _Log, wait: float) -> None:

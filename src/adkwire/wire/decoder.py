@@ -15,6 +15,10 @@ from adkwire.wire.media import Media, read_data_url
 
 _CHAT_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _MESSAGE_ID = re.compile(r"[^\x00-\x1f\x7f]{1,128}")
+_HALF_PAIR = re.compile(
+    rb"(?<!\\)((?:\\\\)*)"
+    rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
 _MAX_MESSAGES = 100_000
 
 T = TypeVar("T")
@@ -108,7 +112,7 @@ def _newest(request: _Request) -> bytes | None:
 def check_chat_id(chat: str) -> str:
     """A chat id goes into paths and keys, so it is kept plain."""
     if not _CHAT_ID.fullmatch(chat) or not chat.strip("."):
-        raise Unprocessable("A chat id is 1 to 128 letters, digits or any of _ . : -")
+        raise Unprocessable("A chat id is 1 to 128 letters, digits or any of _ . : - and not dots only.")
     return chat
 
 
@@ -168,4 +172,13 @@ def decode_json(decoder: "msgspec.json.Decoder[T]", raw: bytes) -> T:
     except msgspec.ValidationError as error:
         raise Unprocessable(f"The request does not have the expected form: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(f"The body is not JSON: {error}") from None
+        mended = _without_half_characters(raw)
+        if mended is None:
+            raise BadRequest(f"The body is not JSON: {error}") from None
+    return decode_json(decoder, mended)
+
+
+def _without_half_characters(raw: bytes) -> bytes | None:
+    """JavaScript may send half a surrogate pair, as an escape that strict JSON forbids; None when that is not it."""
+    mended = _HALF_PAIR.sub(rb"\1\\ufffd", raw)
+    return mended if mended != raw else None

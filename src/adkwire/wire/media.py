@@ -46,7 +46,7 @@ def read_data_url(url: str, *, declared: str, filename: str | None, max_bytes: i
         raise TooLarge(f"A file may have at most {max_bytes} bytes.")
     kind = sniff(data)
     if kind is None or kind != _same(found[1]) or (declared not in ("", "image") and _same(declared) != kind):
-        raise UnsupportedType(f"The file is not a {declared or found[1]} image that can be read.", hint=_TAKEN)
+        raise UnsupportedType(f"The file is not what it says, {declared or found[1]}, or is no image.", hint=_TAKEN)
     _check_dimensions(kind, data, max_pixels)
     return Media(kind, data, filename)
 

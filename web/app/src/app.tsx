@@ -16,8 +16,8 @@ function Header({ info }: { info: ServerInfo | null }): ReactElement {
     <div className="brand">
       <img src="./icon.svg" alt="" width="28" height="28" />
       <h1>{info?.name ?? "adkwire"}</h1>
-      {info && <span className="model" title={`${info.agent}, ${info.model}`}>{info.agent} · {info.model}</span>}
-      {info?.offline && <span className="badge">offline demo model</span>}
+      {info && <span className="model">{info.offline ? info.agent : `${info.agent} · ${info.model}`}</span>}
+      {info?.offline && <span className="badge">offline model</span>}
     </div>
   );
 }
@@ -73,7 +73,7 @@ function Workspace(): ReactElement {
         {list.next && <button type="button" className="quiet" onClick={list.loadMore}>Older chats</button>}
       </nav>
       <div className="scrim" onClick={closeMenu} aria-hidden="true" />
-      <ChatPanel key={chat.id} id={chat.id} fresh={chat.fresh} onSend={keepAddress} onChange={list.refresh} />
+      <ChatPanel key={chat.id} id={chat.id} fresh={chat.fresh} info={info} onSend={keepAddress} onChange={list.refresh} />
     </div>
   );
 }

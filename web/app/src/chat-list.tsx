@@ -25,7 +25,7 @@ export function ChatList({ chats, current, onDelete, onOpen }: ChatListProps): R
           <li key={chat.id} className={chat.id === current ? "current" : ""}>
             <a href={`#/c/${encodeURIComponent(chat.id)}`} onClick={onOpen}
               aria-current={chat.id === current ? "page" : undefined}>
-              <span className="title">{title}</span>
+              <span className="title" dir="auto">{title}</span>
               {chat.active && <span className="dot" role="img" aria-label="running" />}
               {chat.pending > 0 && <span className="badge">waiting for you</span>}
             </a>

@@ -3,10 +3,12 @@ import type { ChatHistory } from "./chat-history";
 import { ChatView } from "./chat-view";
 import { ErrorCard } from "./error-card";
 import { loadHistory } from "./load-history";
+import type { ServerInfo } from "./server-info";
 
 interface ChatPanelProps {
   id: string;
   fresh: boolean;
+  info: ServerInfo | null;
   onSend: () => void;
   onChange: () => void;
 }
@@ -14,7 +16,7 @@ interface ChatPanelProps {
 const EMPTY: ChatHistory = { messages: [], active: null };
 
 /** Brings a chat's history, then the chat. */
-export function ChatPanel({ id, fresh, onSend, onChange }: ChatPanelProps): ReactElement {
+export function ChatPanel({ id, fresh, info, onSend, onChange }: ChatPanelProps): ReactElement {
   const [history, setHistory] = useState<ChatHistory | null>(fresh ? EMPTY : null);
   const [error, setError] = useState<Error | null>(null);
   const load = useCallback(() => {
@@ -24,7 +26,7 @@ export function ChatPanel({ id, fresh, onSend, onChange }: ChatPanelProps): Reac
   useEffect(() => {
     if (!fresh) load();
   }, [fresh, load]);
-  if (history) return <ChatView id={id} history={history} onSend={onSend} onChange={onChange} />;
+  if (history) return <ChatView id={id} history={history} info={info} onSend={onSend} onChange={onChange} />;
   return (
     <main className="center">
       {error ? <ErrorCard error={error} onRetry={load} /> : <p className="hint" role="status">Loading the chat...</p>}

@@ -1,11 +1,16 @@
-import type { FileUIPart } from "ai";
-import { type ClipboardEvent, type DragEvent, type KeyboardEvent, type ReactElement, useRef, useState } from "react";
+import { type FileUIPart, isFileUIPart, isTextUIPart, type UIMessage } from "ai";
+import { type ClipboardEvent, type DragEvent, type KeyboardEvent, type ReactElement, useEffect, useRef, useState } from "react";
+import { describeExcess } from "./describe-excess";
 import { Icon } from "./icon";
+import type { Limits } from "./limits";
 import { readImages } from "./read-images";
 
 interface ComposerProps {
   busy: boolean;
   stopping: boolean;
+  limits: Limits;
+  /** A message the server did not take: it comes back to be changed. */
+  returned: UIMessage | null;
   onSend: (text: string, files: FileUIPart[]) => void;
   onStop: () => void;
 }
@@ -13,20 +18,31 @@ interface ComposerProps {
 const HAS_KEYBOARD = matchMedia("(pointer: fine)").matches;
 
 /** The message box: text, images by button, paste or drop, send and stop. */
-export function Composer({ busy, stopping, onSend, onStop }: ComposerProps): ReactElement {
+export function Composer({ busy, stopping, limits, returned, onSend, onStop }: ComposerProps): ReactElement {
   const [text, setText] = useState("");
   const [images, setImages] = useState<FileUIPart[]>([]);
   const [notice, setNotice] = useState("");
   const [dragging, setDragging] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
+  const excess = describeExcess(text, images, limits);
+  const sendable = !excess && (text.trim() !== "" || images.length > 0);
+
+  useEffect(() => {
+    if (!returned) return;
+    const said = returned.parts.filter(isTextUIPart).map((part) => part.text);
+    setText((written) => [...said, written].filter(Boolean).join("\n"));
+    setImages((chosen) => [...returned.parts.filter(isFileUIPart), ...chosen]);
+  }, [returned]);
+
   const add = async (files: Iterable<File>): Promise<void> => {
-    const { images: more, refused } = await readImages(files);
+    setNotice("");
+    const { images: more, refused } = await readImages(files, limits);
     setImages((before) => [...before, ...more]);
-    setNotice(refused.length ? `Not added: ${refused.join(", ")}. Only readable PNG, JPEG, WebP and GIF images can be.` : "");
+    if (refused.length) setNotice(`Not added: ${refused.join(" ")}`);
   };
   const send = (): void => {
-    if (busy || (!text.trim() && images.length === 0)) return;
+    if (busy || !sendable) return;
     onSend(text.trim(), images);
     setText("");
     setImages([]);
@@ -56,6 +72,7 @@ export function Composer({ busy, stopping, onSend, onStop }: ComposerProps): Rea
       onDragOver={(event) => onDrag(event, true)} onDragLeave={(event) => onDrag(event, false)}
       onDrop={(event) => { onDrag(event, false); if (event.dataTransfer.files.length) void add(event.dataTransfer.files); }}>
       {notice && <p className="failure" role="alert">{notice}</p>}
+      {excess && <p className="failure" role="alert">{excess}</p>}
       {images.length > 0 && (
         <ul className="previews" aria-label="Images to send">
           {images.map((image, index) => (
@@ -73,14 +90,14 @@ export function Composer({ busy, stopping, onSend, onStop }: ComposerProps): Rea
         </button>
         <input ref={picker} type="file" hidden multiple accept="image/png,image/jpeg,image/webp,image/gif"
           aria-label="Images" onChange={(event) => { void add(event.target.files ?? []); event.target.value = ""; }} />
-        <textarea id="composer" rows={1} value={text} autoFocus={HAS_KEYBOARD} aria-label="Message"
+        <textarea id="composer" rows={1} dir="auto" value={text} autoFocus={HAS_KEYBOARD} aria-label="Message"
           placeholder={dragging ? "Drop the image here" : "Write a message"}
           onChange={(event) => setText(event.target.value)} onKeyDown={onKey} onPaste={onPaste} />
         {busy
           ? <button type="button" className="primary square" aria-label={stopping ? "Stopping" : "Stop"} disabled={stopping}
             onClick={onStop}><Icon name="stop" /></button>
           : <button type="submit" className="primary square" aria-label="Send"
-            disabled={!text.trim() && images.length === 0}><Icon name="send" /></button>}
+            disabled={!sendable}><Icon name="send" /></button>}
       </div>
     </form>
   );

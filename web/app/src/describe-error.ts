@@ -1,8 +1,10 @@
+import { Refusal } from "./refusal";
+
 interface ErrorText {
   message: string;
   hint: string;
-  /** The answer may still be under way on the server: reconnect instead of asking again. */
-  disconnected: boolean;
+  /** Without a connection the answer may still be under way: reconnect, do not ask again. Null: nothing would help. */
+  remedy: "retry" | "reconnect" | null;
 }
 
 const DISCONNECTED = /failed to fetch|network|load failed|terminated/i;
@@ -23,19 +25,22 @@ function parse(text: string): { message?: string; hint?: string } {
   }
 }
 
+const CHANGE_IT = "The server does not take it as it is: change it, then try again.";
+const WAIT = "Try again in a moment.";
+const ASK_THE_LOG = "Try again. If it keeps failing, the server's log says more.";
+
 /** Says in words what went wrong and what to do about it. */
 export function describeError(error: Error): ErrorText {
   if (error instanceof TypeError && DISCONNECTED.test(error.message)) {
     return {
-      message: "The connection to the server was lost.",
-      hint: "Check that the server is running, then reconnect. Nothing that was answered is lost.",
-      disconnected: true,
+      message: "The connection was lost.",
+      hint: "What the server stored is still there. Check that the server is running, then reconnect.",
+      remedy: "reconnect",
     };
   }
-  const { message, hint } = parse(error.message);
-  return {
-    message: message ?? error.message,
-    hint: hint ?? "Try again. If it keeps failing, the server's log says more.",
-    disconnected: false,
-  };
+  const { message = error.message, hint } = parse(error.message);
+  if (!(error instanceof Refusal && error.blamesRequest)) return { message, hint: hint ?? ASK_THE_LOG, remedy: "retry" };
+  return error.final
+    ? { message, hint: hint ?? CHANGE_IT, remedy: null }
+    : { message, hint: hint ?? WAIT, remedy: "retry" };
 }

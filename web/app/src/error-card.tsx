@@ -2,16 +2,18 @@ import type { ReactElement } from "react";
 import { describeError } from "./describe-error";
 import { Icon } from "./icon";
 
-/** What went wrong, what to do, and the button that does it. */
+const ACTIONS = { retry: "Retry", reconnect: "Reconnect" };
+
+/** What went wrong, what to do, and the button that does it, if one can. */
 export function ErrorCard({ error, onRetry }: { error: Error; onRetry: () => void }): ReactElement {
-  const { message, hint, disconnected } = describeError(error);
+  const { message, hint, remedy } = describeError(error);
   return (
     <div className="error-card" role="alert">
       <div>
         <strong>{message}</strong>
         <p>{hint}</p>
       </div>
-      <button type="button" onClick={onRetry}><Icon name="retry" />{disconnected ? "Reconnect" : "Retry"}</button>
+      {remedy && <button type="button" onClick={onRetry}><Icon name="retry" />{ACTIONS[remedy]}</button>}
     </div>
   );
 }

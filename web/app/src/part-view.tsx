@@ -14,13 +14,13 @@ export function PartView({ part, running }: PartViewProps): ReactElement | null 
   if (isToolUIPart(part)) return <ToolCard part={part} running={running} />;
   switch (part.type) {
     case "text":
-      return part.text ? <p className="text">{part.text}</p> : null;
+      return part.text ? <p className="text" dir="auto">{part.text}</p> : null;
     case "reasoning": {
       const thinking = running && part.state === "streaming";
       return (
         <details className="reasoning" open={thinking}>
           <summary>{thinking ? "Thinking..." : "Thoughts"}</summary>
-          <p className="text">{part.text}</p>
+          <p className="text" dir="auto">{part.text}</p>
         </details>
       );
     }

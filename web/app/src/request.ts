@@ -1,4 +1,5 @@
 import { authorizedFetch } from "./authorized-fetch";
+import { Refusal } from "./refusal";
 
 interface RequestOptions {
   method?: "GET" | "POST" | "DELETE";
@@ -12,5 +13,5 @@ export async function request(path: string, { accept, ...options }: RequestOptio
   const body = options.method === "POST" ? { headers: { "Content-Type": "application/json" }, body: "{}" } : {};
   const response = await authorizedFetch(`api/${path}`, { ...options, ...body });
   if (response.ok || response.status === accept) return response;
-  throw new Error(await response.text());
+  throw await Refusal.of(response);
 }

@@ -1,7 +1,11 @@
+import type { Limits } from "./limits";
+
 /** What `GET /api/info` says and this page shows. */
 export interface ServerInfo {
   name: string;
   agent: string;
   model: string;
   offline: boolean;
+  tools: { name: string }[];
+  limits: Limits;
 }

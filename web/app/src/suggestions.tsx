@@ -2,17 +2,16 @@ import type { ReactElement } from "react";
 
 const INTENTS = ["weather in Tokyo", "東京の天気", "think about rain", "draw a cat", "count to 20", "cite"];
 
-/** What an empty chat offers. */
+/** What the demo agent can be asked. */
 export function Suggestions({ onChoose }: { onChoose: (text: string) => void }): ReactElement {
   return (
-    <section className="suggestions" aria-label="Suggestions">
-      <h2>What can I do for you?</h2>
+    <>
       <p className="hint">Write something below, drop an image, or start with one of these.</p>
       <div className="chips">
         {INTENTS.map((text) => (
           <button type="button" key={text} onClick={() => onChoose(text)}>{text}</button>
         ))}
       </div>
-    </section>
+    </>
   );
 }
