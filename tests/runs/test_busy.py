@@ -3,8 +3,10 @@
 import asyncio
 
 import pytest
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
 
 from adkwire.errors import Conflict
+from adkwire.runs import run
 from adkwire.testing import Call, Say, ScriptedModel, Step, Wait
 from tests.runs.chats import Chat, assert_legal, heard
 from tests.runs.conftest import Make
@@ -125,6 +127,26 @@ async def test_stop_of_a_named_run_lets_the_queue_go_on(make: Make) -> None:
     await chat.reader(runs[0]).until("text-delta")
     assert await chat.stop(runs[0].id)
     assert (await chat.read(runs[1])).text == "b!"
+
+
+async def test_a_stopped_message_in_the_queue_does_not_hide_what_the_one_before_it_left(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "STOP_PATIENCE", 0.05)
+
+    async def browse() -> None:
+        """Wait for a browser."""
+
+    held = asyncio.Event()
+    model = by_question(a=[Say("Look. "), Wait(held), Call("browse", {}, "c1")], c=[Say("c!")])
+    chat = make(model, LongRunningFunctionTool(browse), on_busy="queue")
+    first, second = [await chat.begin(text, text) for text in "ab"]
+    await chat.reader(first).until("text-delta")
+    assert await chat.stop(second.id)
+    held.set()
+    assert (await chat.read(first)).plain[-1]["finishReason"] == "tool-calls"
+    assert (await chat.say("c", "c")).text == "c!"
+    assert_legal(model.requests[-1])
 
 
 async def test_stop_reaches_an_answer_that_waits_to_be_made_anew(make: Make) -> None:

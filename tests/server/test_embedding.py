@@ -123,6 +123,7 @@ async def test_a_server_that_goes_down(open_site: Open, tmp_path: Path) -> None:
         assert_error(await site.client.post("/api/chat", json=body()), 503, "unavailable")
         assert_error(await site.client.get("/readyz"), 503)
         assert (await site.client.get("/healthz")).status_code == 200
+    await app.state.bridge.close()
 
 
 async def test_info(open_site: Open) -> None:

@@ -49,6 +49,8 @@ class _Chat:
     """The user messages that have a turn."""
     read: bool = False
     """Whether the session was read since this process met the chat."""
+    unsealed: list[Run] = field(default_factory=list[Run])
+    """Runs whose calls may still need an answer once the user goes on."""
     hanging: list[Event] = field(default_factory=list[Event])
     """What must be stored before the next turn, so that no call is left without an answer."""
 
@@ -58,9 +60,16 @@ class _Chat:
         self.begun = [run for run in self.begun if run.active]
         return self.begun
 
+    def collect_leftovers(self) -> None:
+        """Take from every ended run, once, the answers that its calls still need."""
+        ended = [run for run in self.unsealed if not run.active]
+        self.unsealed = [run for run in self.unsealed if run.active]
+        self.hanging += [event for run in ended for event in run.leftovers()]
+
     def remember(self, run: Run) -> None:
         self.last = self.runs[run.message.id] = run
         self.begun = [*self.active, run]
+        self.unsealed.append(run)
         self.answered.add(run.message.id)
         ended = [uid for uid, old in self.runs.items() if not old.active]
         for uid in ended[: max(0, len(self.runs) - _KEPT_RUNS)]:
@@ -111,16 +120,20 @@ class Bridge:
     async def start(self, user: str, turn: TurnInput) -> Run:
         """Run a turn, or find the run that already does: a repeated request never runs twice."""
         key = ChatKey(user, turn.chat)
+        self._refuse_when_draining()
         async with self._locked(key) as chat:
             await self._touch(key, chat)
             if (known := await self._known(key, chat, turn)) is not None:
                 return known
             message = await self._message(key, turn)
-            if self._draining:
-                raise Unavailable("The server is going down.", hint="Try again in a moment.")
+            self._refuse_when_draining()
             if chat.active and self.settings.on_busy == "refuse":
                 raise Conflict("An answer is being written in this chat.", hint="Wait for it, or stop it.")
             return await self._begin(key, chat, turn, message)
+
+    def _refuse_when_draining(self) -> None:
+        if self._draining:
+            raise Unavailable("The server is going down.", hint="Try again in a moment.")
 
     async def stop(self, user: str, chat_id: str, run_id: str | None = None) -> bool:
         """Stop what runs in a chat, or only the named run; says whether there was something to stop."""
@@ -324,22 +337,22 @@ class Bridge:
 
     async def _begin(self, key: ChatKey, chat: _Chat, turn: TurnInput, message: UserMessage) -> Run:
         run = self._run(key, turn, message, _new_id("msg"))
-        before, last, replace = list(chat.active), chat.last, self.settings.on_busy == "replace"
+        before, replace = list(chat.active), self.settings.on_busy == "replace"
         for old in before if replace else ():
             old.abort()
 
         async def prepare() -> None:
-            for old in before:
-                await (old.stop() if replace else old.done.wait())
-            if last is not None:
-                chat.hanging += last.leftovers()
+            with run.queueing():
+                for old in before:
+                    await (old.stop() if replace else old.done.wait())
+            chat.collect_leftovers()
             await self._prepare(chat, run)
 
         await run.begin(self._adk, self._log, prepare)
         chat.remember(run)
         if self._draining:
             await run.stop()
-            raise Unavailable("The server is going down.", hint="Try again in a moment.")
+        self._refuse_when_draining()
         self._left(run)
         logger.info("run %s started in chat %s", run.id, key.chat)
         return run

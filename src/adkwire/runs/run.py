@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing
 
 import msgspec
@@ -54,6 +54,7 @@ class Run:
         self.readers = 0
         self._abort = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._queued = False
         self._deadline: asyncio.TimerHandle | None = None
         self._invocation = ""
         self._author = ""
@@ -81,11 +82,22 @@ class Run:
         """End it, and return when nothing more can come of it."""
         self._abort.set()
         if self._task is not None and not self.done.is_set():
+            if self._queued:
+                self._task.cancel()
             await asyncio.wait([self._task], timeout=STOP_PATIENCE)
             if not self._task.done():
                 logger.warning("run %s does not end by itself; cancelled", self.id)
                 self._task.cancel()
                 await asyncio.wait([self._task])
+
+    @contextlib.contextmanager
+    def queueing(self) -> Generator[None, None, None]:
+        """While it waits for others to end there is nothing of ADK's that would notice a stop."""
+        self._queued = True
+        try:
+            yield
+        finally:
+            self._queued = False
 
     def abort(self) -> None:
         """Ask it to end, without waiting."""
