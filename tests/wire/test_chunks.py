@@ -20,12 +20,13 @@ from msgspec import UNSET
 
 from adkwire.wire import chunks as c
 from adkwire.wire.chunks import Chunk, decode_chunk, encode_chunk
-from adkwire.wire.profiles import STRICTEST, Profile, Since, encode_chunks
+from adkwire.wire.profiles import Profile, Since, encode_chunks
 from tests.wire.schemas import V6, V6_STRICT, V7, V7_STRICT, ChunkSchema
 
 TYPES: tuple[type[Chunk], ...] = get_args(c.Chunk)
 V7_ONLY = (c.ToolApprovalResponse, c.Custom, c.ReasoningFile, c.ResetStep, c.SteeringMessage)
 AFTER_V7_0_0 = (c.ResetStep, c.SteeringMessage)
+STRICTEST = Profile()
 NEWEST = Profile(7, 1_000_000)
 
 VALUES: dict[str, Any] = {

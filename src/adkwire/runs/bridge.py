@@ -43,32 +43,28 @@ class _Chat:
     """The run that began last, ended or not."""
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     """Recent runs by the user message they answer, so that a repeated request finds its stream."""
-    begun: list[Run] = field(default_factory=list[Run])
-    """Runs in the order they began, until they are seen to have ended."""
     answered: set[str] = field(default_factory=set[str])
     """The user messages that have a turn."""
     read: bool = False
     """Whether the session was read since this process met the chat."""
     unsealed: list[Run] = field(default_factory=list[Run])
-    """Runs whose calls may still need an answer once the user goes on."""
+    """Runs in the order they began, until their calls are known to need no answer any more."""
     hanging: list[Event] = field(default_factory=list[Event])
     """What must be stored before the next turn, so that no call is left without an answer."""
 
     @property
     def active(self) -> list[Run]:
         """Runs that have not ended, oldest first: more than one while one is replaced or others queue."""
-        self.begun = [run for run in self.begun if run.active]
-        return self.begun
+        return [run for run in self.unsealed if run.active]
 
     def collect_leftovers(self) -> None:
         """Take from every ended run, once, the answers that its calls still need."""
         ended = [run for run in self.unsealed if not run.active]
-        self.unsealed = [run for run in self.unsealed if run.active]
+        self.unsealed = self.active
         self.hanging += [event for run in ended for event in run.leftovers()]
 
     def remember(self, run: Run) -> None:
         self.last = self.runs[run.message.id] = run
-        self.begun = [*self.active, run]
         self.unsealed.append(run)
         self.answered.add(run.message.id)
         ended = [uid for uid, old in self.runs.items() if not old.active]
@@ -202,7 +198,7 @@ class Bridge:
         key = ChatKey(user, chat_id)
         while True:
             async with self._locked(key) as chat:
-                writing = list(chat.active)
+                writing = chat.active
                 if not writing:
                     await self._existing(key)
                     await self._adk.rename(key, title)
@@ -274,7 +270,7 @@ class Bridge:
 
     def _active(self, key: ChatKey) -> list[Run]:
         chat = self._chats.get(key)
-        return list(chat.active) if chat is not None else []
+        return chat.active if chat is not None else []
 
     def _last(self, key: ChatKey) -> Run | None:
         chat = self._chats.get(key)
@@ -300,7 +296,8 @@ class Bridge:
         """The run that a repeated request means. A regeneration may be meant anew once the last one has ended."""
         if turn.message is not None and not turn.message.id:
             return None
-        same = next((run for run in chat.runs.values() if run.request == fingerprint(turn)), None)
+        request = fingerprint(turn)
+        same = next((run for run in chat.runs.values() if run.request == request), None)
         if same is not None and (same.active or turn.trigger == "submit-message") and await self._is_kept(same):
             return same
         if turn.trigger != "submit-message" or turn.replaces is not None or turn.message is None:
@@ -337,7 +334,7 @@ class Bridge:
 
     async def _begin(self, key: ChatKey, chat: _Chat, turn: TurnInput, message: UserMessage) -> Run:
         run = self._run(key, turn, message, _new_id("msg"))
-        before, replace = list(chat.active), self.settings.on_busy == "replace"
+        before, replace = chat.active, self.settings.on_busy == "replace"
         for old in before if replace else ():
             old.abort()
 
@@ -364,6 +361,7 @@ class Bridge:
         """Make the session ready for the turn: it exists, it is at the right point, and no call is left hanging."""
         if await self._adk.load(run.key, recent=0) is None:
             await self._adk.create(run.key, title=views.title_for(run.message), created=self._clock())
+            chat.hanging = []
             return
         if chat.hanging:
             await self._adk.append(run.key, chat.hanging)

@@ -137,6 +137,3 @@ class Profile(NamedTuple):
             return msgspec.structs.replace(chunk, finish_reason="other") if unknown else chunk
         unknown = [name for name, since in _FIELDS.get(kind, {}).items() if not self.knows(since)]
         return msgspec.structs.replace(chunk, **dict.fromkeys(unknown, UNSET)) if unknown else chunk
-
-
-STRICTEST = Profile()
