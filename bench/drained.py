@@ -2,12 +2,15 @@
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable, Coroutine
 
-from adkwire import Settings
+from adkwire import Policy, Settings
+from adkwire.gate.gate import ToolGate
 from adkwire.runs.adk import Adk, ChatKey, Services
 from adkwire.runs.bridge import Bridge
 from adkwire.server.chat import sse
+from adkwire.stores.memory import MemoryGateStore
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.profiles import Profile
 from bench.agents.flood.agent import root_agent
@@ -20,7 +23,8 @@ def lines(effort: Effort) -> list[Line]:
     """One line: a turn of 200 chunks through the bridge, against the same turn drained."""
     settings = Settings.load(db="memory:", events_per_second=0, ui=False)
     with asyncio.Runner() as runner:
-        adk, bridge = Adk(root_agent, settings, Services()), Bridge(root_agent, settings=settings)
+        gate = ToolGate(MemoryGateStore(), Policy(), clock=time.time)
+        adk, bridge = Adk(root_agent, settings, Services(), gate), Bridge(root_agent, settings=settings)
         chats = (f"chat-{number}" for number in itertools.count())
         contenders = {
             "bridge": _timed(runner, lambda: _bridged(bridge, next(chats))),

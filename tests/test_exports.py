@@ -6,7 +6,7 @@ import pytest
 import adkwire
 from adkwire import errors
 
-PUBLIC = {"Bridge", "Settings", "User", "create_app"}
+PUBLIC = {"Bridge", "ClientTool", "Policy", "Rule", "Settings", "User", "client_tool", "create_app"}
 ERRORS = {"AdkwireError", "ConfigError", "Forbidden", "RequestError", "Unauthorized"}
 
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 from adkwire.errors import AdkwireError, ConfigError, Forbidden, RequestError, Unauthorized
 
 if TYPE_CHECKING:
+    from adkwire.gate.client_tool import ClientTool, client_tool
+    from adkwire.gate.policy import Policy, Rule
     from adkwire.server.app import Bridge, create_app
     from adkwire.server.security import User
     from adkwire.settings import Settings
@@ -12,17 +14,25 @@ if TYPE_CHECKING:
 __all__ = [
     "AdkwireError",
     "Bridge",
+    "ClientTool",
     "ConfigError",
     "Forbidden",
+    "Policy",
     "RequestError",
+    "Rule",
     "Settings",
     "Unauthorized",
     "User",
+    "client_tool",
     "create_app",
 ]
 
 _LAZY = {
     "Bridge": "adkwire.server.app",
+    "ClientTool": "adkwire.gate.client_tool",
+    "Policy": "adkwire.gate.policy",
+    "Rule": "adkwire.gate.policy",
+    "client_tool": "adkwire.gate.client_tool",
     "create_app": "adkwire.server.app",
     "Settings": "adkwire.settings",
     "User": "adkwire.server.security",

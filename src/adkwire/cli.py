@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--host", help="address to listen on (default 127.0.0.1)")
     add("--port", type=int, help="port to listen on, 0 for a free one (default 8000)")
     add("--db", help="SQLite file for chats, or memory: (default .adkwire/state.db)")
+    add("--policy", metavar="FILE", help="TOML or YAML file with rules: which calls run, ask first or are refused")
     add("--auth", choices=["none", "token"], help="who may talk: none (loopback only) or token (ADKWIRE_TOKEN)")
     add("--allow-origin", action="append", metavar="ORIGIN", help="another site whose pages may call the API")
     add("--allow-host", action="append", metavar="NAME", help="another name this server answers to")
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    names = ("host", "port", "db", "auth", "allow_origin", "allow_host", "on_busy", "ui")
+    names = ("host", "port", "db", "policy", "auth", "allow_origin", "allow_host", "on_busy", "ui")
     given: dict[str, Any] = {name: value for name in names if (value := getattr(options, name)) is not None}
     settings = _for_this_machine(Settings.load(**given))
     generated = settings.auth == "token" and settings.token is None
@@ -77,16 +78,18 @@ def _serve(options: argparse.Namespace) -> int:
 def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
     from adkwire.server.app import create_app
 
+    policy = None
     if target is None:
-        from adkwire.demo.agent import build_agent
+        from adkwire.demo.agent import POLICY, build_agent
 
         agent = build_agent(os.environ)
+        policy = POLICY if settings.policy is None else None
     else:
         from adkwire.runs.target import check_models, load_target
 
         agent = load_target(target)
         check_models(agent, os.environ)
-    app = create_app(agent, settings=settings)
+    app = create_app(agent, settings=settings, policy=policy)
     return app, app.state.bridge.agent_name
 
 

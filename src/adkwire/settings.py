@@ -55,6 +55,12 @@ class Settings(BaseSettings):
     """What a message does to a running answer: stop it, be refused with 409, or wait for its end."""
     stop_without_reader: NonNegativeFloat = 0
     """Seconds after which a run that nobody reads is stopped; 0 lets it run to its end."""
+    policy: Path | None = None
+    """A TOML or YAML file with the rules of the gate: which calls run, ask a person first, or are refused."""
+    approval_timeout: NonNegativeFloat = 0
+    """Seconds that a call waits for a person or a browser while nobody is connected; 0 waits for ever."""
+    max_output_bytes: PositiveInt = 16_000
+    """The largest output of a browser tool, as JSON: it goes into the model's context."""
     events_per_second: NonNegativeFloat = 30
     """Pacing: partial text of a model is joined to at most this many events a second; 0 passes every one on."""
     error_detail: bool = False
@@ -114,3 +120,13 @@ class Settings(BaseSettings):
     def db_path(self) -> Path | None:
         """Where the SQLite file is; None for memory."""
         return None if self.db == "memory:" else Path(self.db.removeprefix("sqlite:///"))
+
+    def made_db_path(self) -> Path | None:
+        """The same, with its folder made."""
+        path = self.db_path
+        try:
+            if path is not None:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"Cannot keep chats in {path}: {error}. Choose another file with --db.") from None
+        return path

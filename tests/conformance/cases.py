@@ -1,5 +1,6 @@
 """The form of a scenario: what a person does, and what has to come of it."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +16,13 @@ def _nothing(record: Record) -> None:
 class Case:
     """A scenario for the drivers in `drivers.mjs` and its expectations.
 
-    `requests` counts what each page's transport sends. `error` is in the words the client gets; with `recovers` a later
-    turn ends well; with `refused` the last request is answered by that status. A page in `cut` dropped its own
-    connection in mid-answer: a stock client then keeps that message as it stood. A page in `behind` cannot know every
-    message of the chat.
+    `requests` counts what each page's transport sends. `error` is in the words the client gets, on every page or on
+    those in `error_in`; with `recovers` a later turn ends well; with `refused` the last request is answered by that
+    status. A page in `cut` has not got all of the message at `cut_at`, because it dropped its connection or others went
+    on without it: a stock client then keeps that message as it stood. A page in `behind` cannot know every message.
+
+    `ledger` is what tools really did, `executions` what the browser really did, over all pages. `left` names what is
+    meant to stay open at the end, as `tool state`.
     """
 
     name: str
@@ -27,10 +31,23 @@ class Case:
     check: Callable[[Record], None] = _nothing
     requests: Mapping[str, int] = field(default_factory=lambda: {"page": 1})
     error: str | None = None
+    error_in: frozenset[str] | None = None
     recovers: bool = False
     refused: int | None = None
     cut: frozenset[str] = frozenset()
+    cut_at: int = 1
     behind: frozenset[str] = frozenset()
+    ledger: tuple[str, ...] = ()
+    executions: tuple[str, ...] = ()
+    left: frozenset[str] = frozenset()
+
+    def error_of(self, page: str) -> str | None:
+        """What goes wrong in a page."""
+        return self.error if self.error_in is None or page in self.error_in else None
+
+    def chat(self, version: str) -> str:
+        """The id of the chat that a client of this version uses for it."""
+        return re.sub(r"\W+", "-", f"{version}-{self.name}")
 
     def job(self, chat: str) -> dict[str, Any]:
         """The line that `client.mjs` reads."""

@@ -1,6 +1,13 @@
 import { countingFetch } from "./counting-fetch.mjs";
+import { predicates } from "./predicates.mjs";
+import { Signal } from "./signal.mjs";
 
-const PATIENCE = 30_000;
+/** An option of the transport: send only the newest message, as the SDK's documentation shows. */
+export const lastMessageOnly = {
+  prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) => ({
+    body: { id, message: messages.at(-1), trigger, messageId },
+  }),
+};
 
 /** The chat state as the stock frameworks keep it: push by reference, replace by structured clone. */
 class State {
@@ -36,49 +43,87 @@ class State {
   snapshot = (value) => structuredClone(value);
 }
 
-/** One page of a user: a stock `AbstractChat` over a stock `DefaultChatTransport`, watched from outside. */
+/**
+ * One page of a user: a stock `AbstractChat` over a stock `DefaultChatTransport`, watched from outside.
+ *
+ * `predicate` names the page's `sendAutomaticallyWhen`. `executor` says what the browser does with a call of its own:
+ * tool -> `{output}` or `{error}`; a tool that is not in it waits for the person.
+ */
 export class ChatClient {
-  constructor(ai, base, { id, messages = [], transport = {} }) {
-    this.base = base;
-    this.id = id;
+  constructor(ai, base, { id, messages = [], transport = {}, predicate = "eager", executor = {} }) {
+    Object.assign(this, { ai, base, id, executor });
     this.fetch = countingFetch(() => this.changed());
     this.statuses = ["ready"];
     this.errors = [];
     this.finishes = [];
     this.toolCalls = [];
     this.data = [];
-    this.waiters = new Set();
+    this.executions = [];
+    this.answers = new Map();
+    this.underway = new Set();
+    this.signal = new Signal();
+    this.resends = (state) => predicates[predicate](this, state);
     this.state = new State(messages, () => this.changed());
     this.chat = makeChat(ai, {
       id,
       state: this.state,
       transport: new ai.DefaultChatTransport({ api: `${base}/api/chat`, fetch: this.fetch.run, ...transport }),
-      sendAutomaticallyWhen: eagerly(ai),
+      sendAutomaticallyWhen: this.resends,
       onError: (error) => this.errors.push(error.message),
       onFinish: (end) => this.finishes.push(pick(end, ["isAbort", "isDisconnect", "isError", "finishReason"])),
-      onToolCall: ({ toolCall }) => void this.toolCalls.push(toolCall),
+      onToolCall: ({ toolCall }) => this.called(toolCall),
       onData: (part) => void this.data.push(part),
     });
   }
 
-  changed() {
-    if (this.state.status !== this.statuses.at(-1)) this.statuses.push(this.state.status);
-    for (const wake of this.waiters) wake();
+  called(toolCall) {
+    this.toolCalls.push(toolCall);
+    // Not awaited: the stream waits for this callback, and an output waits for the stream.
+    if (toolCall.toolName in this.executor) void this.execute(toolCall);
   }
 
-  /** Wait for a state of this client, woken by every change of it; the deadline only turns a hang into a failure. */
+  /** What the page's own code does for a call; it takes a moment, as anything in a browser. */
+  async execute({ toolCallId, toolName, input }) {
+    this.executions.push({ toolCallId, toolName, input });
+    const work = new Promise(setImmediate).then(() => this.output(toolName, toolCallId, this.executor[toolName]));
+    this.underway.add(work);
+    await work;
+    this.underway.delete(work);
+    this.changed();
+  }
+
+  /** Give a call its output, or with `error` say why there is none. */
+  output(tool, toolCallId, { output, error }) {
+    const given = error === undefined ? { state: "output-available", output } : { state: "output-error", errorText: error };
+    this.answers.set(toolCallId, given.state);
+    return this.chat.addToolOutput({ tool, toolCallId, ...given });
+  }
+
+  /** Press a button of an approval card. */
+  verdict(part, approved, reason) {
+    this.answers.set(part.toolCallId, "approval-responded");
+    return this.chat.addToolApprovalResponse({ id: part.approval.id, approved, ...(reason && { reason }) });
+  }
+
+  /** The calls of a tool, over all messages. */
+  calls(tool) {
+    return this.chat.messages.flatMap(({ parts }) => parts.filter((part) => part.type === `tool-${tool}`));
+  }
+
+  /** Wait until the page has nothing to do any more: no request, no execution, and nothing it would send by itself. */
+  idle() {
+    const resting = () => this.chat.status === "ready" && !this.resends({ messages: this.chat.messages });
+    return this.until("rest", () => this.underway.size === 0 && (this.chat.status === "error" || resting()));
+  }
+
+  changed() {
+    if (this.state.status !== this.statuses.at(-1)) this.statuses.push(this.state.status);
+    this.signal.changed();
+  }
+
+  /** Wait for a state of this client. */
   until(what, condition) {
-    return new Promise((resolve, reject) => {
-      const late = setTimeout(() => finish(() => reject(new Error(`waited in vain for ${what}`))), PATIENCE);
-      const finish = (act) => {
-        clearTimeout(late);
-        this.waiters.delete(wake);
-        act();
-      };
-      const wake = () => condition(this) && finish(resolve);
-      this.waiters.add(wake);
-      wake();
-    });
+    return this.signal.until(what, () => condition(this));
   }
 
   text() {
@@ -100,22 +145,17 @@ export class ChatClient {
   /** All that pytest judges, once every stream has been read to its end. */
   async record() {
     await this.fetch.settled();
-    const { statuses, errors, finishes, toolCalls, data } = this;
+    const { statuses, errors, finishes, toolCalls, data, executions } = this;
     const { requests } = this.fetch;
     const error = this.chat.error?.message ?? null;
-    return { messages: this.chat.messages, status: this.chat.status, statuses, error, errors, finishes, toolCalls, data, requests };
+    const { messages, status } = this.chat;
+    return { messages, status, statuses, error, errors, finishes, toolCalls, data, executions, requests };
   }
 }
 
 function makeChat(ai, options) {
   class Chat extends ai.AbstractChat {}
   return new Chat(options);
-}
-
-/** The setting that loops most easily: re-send when approvals are answered or when every tool has its output. */
-function eagerly(ai) {
-  const helpers = [ai.lastAssistantMessageIsCompleteWithApprovalResponses, ai.lastAssistantMessageIsCompleteWithToolCalls];
-  return (state) => helpers.some((helper) => helper?.(state));
 }
 
 function pick(object, keys) {

@@ -17,6 +17,7 @@ async function perform({ name, chat, drive, ...args }) {
   } catch (error) {
     failure = error.stack;
   }
+  scene.close();
   const clients = {};
   for (const [key, client] of Object.entries(scene.clients)) clients[key] = await client.record();
   return { name, chat, failure, clients, history: await scene.history(), seen: scene.seen };

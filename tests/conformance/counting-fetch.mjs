@@ -31,11 +31,16 @@ function describe(input, init) {
     path: pathname + search,
     trigger: body.trigger ?? null,
     messageId: body.messageId ?? null,
-    sent: (body.messages ?? [body.message]).filter(Boolean).map(({ id, role }) => ({ id, role })),
+    sent: (body.messages ?? [body.message]).filter(Boolean).map(({ id, role, parts }) => ({ id, role, calls: statesOf(parts) })),
     status: null,
     headers: {},
     stream: null,
   };
+}
+
+/** The calls of a message by id, each with its state: what a re-sent message claims. */
+function statesOf(parts = []) {
+  return Object.fromEntries(parts.filter((part) => part.toolCallId).map((part) => [part.toolCallId, part.state]));
 }
 
 function tapped(response, request, readings, changed) {

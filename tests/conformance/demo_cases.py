@@ -160,17 +160,6 @@ CASES = [
     say("fail in Japanese", "失敗して", check=_error_is_clean, error="The agent could not answer"),
     say("anything else", "purple monkey dishwasher", check=speaks),
     say("anything else in Japanese", "こんにちは", check=speaks),
-    # These need tools of the gate; without them the model says so, and that must end as well as anything else.
-    say("pay", "pay 50 to Hanako", check=speaks),
-    say("pay in Japanese", "花子に50ドル送金", check=speaks),
-    say("pay two", "pay 10 to Ann and 20 to Bob", check=speaks),
-    say("where", "where am I", check=speaks),
-    say("where in Japanese", "今どこ", check=speaks),
-    say("time", "what time is it", check=speaks),
-    say("time in Japanese", "何時", check=speaks),
-    say("music", "play track 1", check=speaks),
-    say("music in Japanese", "BGMを1に", check=speaks),
-    say("three kinds at once", "pay 5 to Eve, what time is it and weather in Paris", check=speaks),
     Case(
         "image",
         "attach",

@@ -1,10 +1,17 @@
 // What a person does with a page, one function per way of using it. A driver acts; pytest judges.
-import { ChatClient } from "./chat-client.mjs";
+import { perform } from "./acts.mjs";
+import { ChatClient, lastMessageOnly } from "./chat-client.mjs";
+import { Signal } from "./signal.mjs";
+import { readLog, SseReader } from "./sse.mjs";
 
 /** The world of one scenario: its chat, its clients, and the routes a page calls besides the transport. */
 export class Scene {
   constructor(ai, base, chat) {
-    Object.assign(this, { ai, base, chat, clients: {}, seen: {} });
+    Object.assign(this, { ai, base, chat, clients: {}, seen: {}, closing: new AbortController() });
+  }
+
+  get path() {
+    return `${this.base}/api/chat/${encodeURIComponent(this.chat)}`;
   }
 
   open(name, options = {}) {
@@ -17,43 +24,78 @@ export class Scene {
   }
 
   /** Open a page the way an app does on load: history first, then the transport's own resume. */
-  async load(name) {
+  async load(name, options = {}) {
     this.seen.loaded = await this.history();
-    return this.open(name, { messages: this.seen.loaded.messages });
+    return this.open(name, { messages: this.seen.loaded.messages, ...options });
   }
 
-  /** One message in a chat of its own, as somebody else might send it. */
-  async sayElsewhere(text) {
-    const message = { id: `user-${this.chat}-elsewhere`, role: "user", parts: [{ type: "text", text }] };
-    const response = await fetch(`${this.base}/api/chat`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ id: `${this.chat}-elsewhere`, messages: [message], trigger: "submit-message" }),
+  /** One message in a chat of its own, as somebody else might send it; `name` tells several such chats apart. */
+  async sayElsewhere(text, name = "elsewhere") {
+    const message = { id: `user-${this.chat}-${name}`, role: "user", parts: [{ type: "text", text }] };
+    const response = await postJson(`${this.base}/api/chat`, {
+      id: `${this.chat}-${name}`,
+      messages: [message],
+      trigger: "submit-message",
     });
     await response.text();
   }
 
+  /** A message of a page, sent without the page: what came, read as any client would. */
+  async post(body) {
+    const response = await postJson(`${this.base}/api/chat`, { id: this.chat, trigger: "submit-message", ...body });
+    if (!response.ok) return { status: response.status, chunks: [], text: await response.text() };
+    const reader = new SseReader();
+    await readLog(response.body, reader, () => {});
+    return { status: response.status, chunks: reader.log.chunks, done: reader.log.done };
+  }
+
   async stop(run) {
-    const response = await fetch(`${this.base}/api/chat/${encodeURIComponent(this.chat)}/stop`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(run ? { run } : {}),
-    });
+    const response = await postJson(`${this.path}/stop`, run ? { run } : {});
     this.seen.stop = { status: response.status, body: await response.json() };
+  }
+
+  /** Answer a call by its own route. */
+  async answer(call, body) {
+    const response = await postJson(`${this.path}/calls/${encodeURIComponent(call)}`, body);
+    return { status: response.status, body: await response.json() };
   }
 
   /** Follow whatever runs in the chat to its end. */
   async ended() {
-    const response = await fetch(`${this.base}/api/chat/${encodeURIComponent(this.chat)}/stream`);
+    const response = await fetch(`${this.path}/stream`);
     await response.text();
+  }
+
+  /** Listen to the user's own event stream from now on. */
+  async watch() {
+    const response = await fetch(`${this.base}/api/events`, { signal: this.closing.signal });
+    const reader = new SseReader();
+    this.events = new Signal();
+    this.events.log = reader.log;
+    void readLog(response.body, reader, () => this.events.changed());
+    // The first comment says that from here on nothing is missed.
+    await this.events.until("the event stream", () => reader.log.comments > 0);
+  }
+
+  /** Wait until it has told `times` of such an event in this chat. */
+  told(type, times) {
+    const found = () => this.events.log.chunks.filter((item) => item.type === type && item.chat === this.chat);
+    return this.events.until(type, () => found().length >= times);
+  }
+
+  close() {
+    this.closing.abort();
+  }
+
+  async audit() {
+    const response = await fetch(`${this.base}/api/chats/${encodeURIComponent(this.chat)}/audit`);
+    return response.json();
   }
 }
 
-const lastMessageOnly = {
-  prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) => ({
-    body: { id, message: messages.at(-1), trigger, messageId },
-  }),
-};
+function postJson(url, body) {
+  return fetch(url, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+}
 
 /** One message after the other; with `lastOnly` the page sends only the newest, as the SDK's documentation shows. */
 async function say(scene, { texts, lastOnly }) {
@@ -73,6 +115,9 @@ const copyOf = ({ id, parts }) => ({ id, role: "user", parts });
 
 export const drivers = {
   say,
+
+  /** A list of single acts, one after the other. */
+  act: perform,
 
   async attach(scene, { text, files }) {
     await scene.open("page").chat.sendMessage({ text, files });

@@ -40,13 +40,33 @@ def failed(name: str, arguments: Any, why: Any = ANY) -> Part:
     return {"type": f"tool-{name}", "state": "output-error", "input": arguments, "errorText": why}
 
 
+def asked(name: str, arguments: Any) -> Part:
+    """A call that waits for a person."""
+    return {"type": f"tool-{name}", "state": "approval-requested", "input": arguments, "approval": {"id": ANY}}
+
+
+def denied(name: str, arguments: Any, reason: str | None = None) -> Part:
+    """A call that a person refused."""
+    return {"type": f"tool-{name}", "state": "output-denied", "input": arguments, "approval": verdict(False, reason)}
+
+
+def approved(part: Part) -> Part:
+    """The same part, after a person said yes."""
+    return {**part, "approval": verdict(True)}
+
+
+def verdict(yes: bool, reason: str | None = None) -> Part:
+    """What a part keeps of a person's answer."""
+    return {"id": ANY, "approved": yes, **({"reason": reason} if reason else {})}
+
+
 def shape(message: Message) -> list[Part]:
     """The parts without the ids that differ from run to run."""
     return [_without_ids(part) for part in message["parts"]]
 
 
 def _without_ids(part: Part) -> Part:
-    dropped = {"toolCallId", "sourceId", "id"}
+    dropped = {"toolCallId", "sourceId", "id", "rawInput"}
     return {key: value for key, value in part.items() if key not in dropped}
 
 
@@ -66,6 +86,23 @@ def says(words: str) -> Check:
         assert record.page.text == words
 
     return check
+
+
+def holds(*parts: Part, words: str | None = None, page: str = "page") -> Check:
+    """The last answer has these calls and steps, with or without more to say about its cards; and this text."""
+
+    def check(record: Record) -> None:
+        shown = record.pages[page]
+        assert bare(shown.answer) == list(parts)
+        if words is not None:
+            assert shown.text == words
+
+    return check
+
+
+def bare(message: Message) -> list[Part]:
+    """The calls of a message and the steps between them."""
+    return [part for part in shape(message) if part["type"] == "step-start" or part["type"].startswith("tool-")]
 
 
 def speaks(record: Record) -> None:

@@ -2,28 +2,37 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft7Validator
 
 from tests.conformance.cases import Case
+from tests.conformance.grammar import Grammar
 from tests.conformance.records import Chunk, Message, Page, Record, text_of
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 STRICT = ("v6.0.0-strict", "v7.0.0-strict")
-UNFINISHED = {"streaming", "input-streaming", "input-available", "approval-responded"}
-ANNOUNCING = {"tool-input-start", "tool-input-available", "tool-input-error"}
-SETTLING = {"tool-output-available", "tool-output-error", "tool-output-denied"}
+WAITING = {"approval-requested", "input-available"}
+UNFINISHED = {"streaming", "input-streaming", "approval-responded", *WAITING}
 GUARD = 8
+
+
+def judge(case: Case, record: Record) -> None:
+    """Fail if a general rule is broken, or what the case itself expects."""
+    found = complaints(case, record)
+    assert not found, "\n".join(found)
+    case.check(record)
 
 
 def complaints(case: Case, record: Record) -> list[str]:
     """Everything that breaks a general rule in this record; empty when all is well."""
     if record.failure:
         return [f"the driver failed: {record.failure}"]
-    return [f"{name}: {text}" for name, page in record.pages.items() for text in _of_page(case, name, page, record)]
+    pages = [f"{name}: {text}" for name, page in record.pages.items() for text in _of_page(case, name, page, record)]
+    return [*pages, *_of_deeds(case, record), *_of_history(case, record.history)]
 
 
 def _of_page(case: Case, name: str, page: Page, record: Record) -> Iterator[str]:
@@ -32,8 +41,8 @@ def _of_page(case: Case, name: str, page: Page, record: Record) -> Iterator[str]
     for request in page.requests:
         yield from _of_request(request, case.refused if request is page.requests[-1] else None)
     for index, message in enumerate(page.messages):
-        if not (name in case.cut and index == 1):
-            yield from _of_parts(message)
+        if not (name in case.cut and index == case.cut_at):
+            yield from _of_parts(message, case.left)
     yield from _of_ids(page.messages)
     yield from _of_reload(case, name, page, record)
 
@@ -44,12 +53,13 @@ def _of_outcome(case: Case, name: str, page: Page) -> Iterator[str]:
         yield f"the client loops: stopped after {GUARD} requests"
     elif len(page.requests) != expected:
         yield f"{len(page.requests)} requests instead of {expected}"
-    final = "error" if case.error and not case.recovers else "ready"
+    error = case.error_of(name)
+    final = "error" if error and not case.recovers else "ready"
     if page.status != final:
         yield f"status {page.status} instead of {final}: {page.error}"
-    if case.error and not (page.errors and all(case.error in error for error in page.errors)):
-        yield f"errors {page.errors} do not say {case.error!r}"
-    if not case.error and (page.errors or "error" in page.statuses):
+    if error and not (page.errors and all(error in told for told in page.errors)):
+        yield f"errors {page.errors} do not say {error!r}"
+    if not error and (page.errors or "error" in page.statuses):
         yield f"an error on the way: {page.errors} {page.statuses}"
 
 
@@ -133,114 +143,34 @@ def _of_chunk(chunk: Chunk) -> Iterator[str]:
             yield f"{schema}: {error.message[:300]} in a {kind} chunk"
 
 
-class Grammar:
-    """The order of one response: what is opened is closed, what is answered was asked."""
-
-    def __init__(self, request: dict[str, Any], stream: dict[str, Any]) -> None:
-        self.chunks: list[Chunk] = stream["chunks"]
-        self.complete = stream["ended"] == "closed"
-        sent = request["sent"]
-        self.continued: str | None = sent[-1]["id"] if sent and sent[-1]["role"] == "assistant" else None
-        self.found: list[str] = []
-        self.open: dict[str, str] = {}
-        self.calls: dict[str, str] = {}
-        self.in_step = False
-        self.ended = ""
-
-    def complaints(self) -> list[str]:
-        if not self.chunks:
-            return ["the stream is empty"]
-        self._start(self.chunks[0])
-        for chunk in self.chunks[1:]:
-            self._take(chunk)
-        if self.complete:
-            self._end()
-        return self.found
-
-    def _start(self, chunk: Chunk) -> None:
-        if chunk["type"] != "start" or not chunk.get("messageId"):
-            self.found.append(f"begins with {chunk} instead of start with a messageId")
-        elif self.continued and chunk["messageId"] != self.continued:
-            self.found.append(f"continues {self.continued} under the new id {chunk['messageId']}")
-
-    def _take(self, chunk: Chunk) -> None:
-        kind: str = chunk["type"]
-        if self.ended in ("finish", "error"):
-            self.found.append(f"{kind} after {self.ended}")
-        rules: dict[str, Callable[[Chunk], None]] = {
-            "start": lambda _: self.found.append("a second start"),
-            "start-step": self._start_step,
-            "finish-step": self._finish_step,
-            "finish": self._close,
-            "error": self._close,
-            "abort": self._close,
-        }
-        rules.get(kind, self._content)(chunk)
-
-    def _start_step(self, chunk: Chunk) -> None:
-        if self.in_step:
-            self.found.append("start-step inside a step")
-        self.in_step = True
-
-    def _finish_step(self, chunk: Chunk) -> None:
-        if not self.in_step:
-            self.found.append("finish-step without a step")
-        self._nothing_open("finish-step")
-        self.in_step = False
-
-    def _close(self, chunk: Chunk) -> None:
-        self._nothing_open(chunk["type"])
-        if self.in_step:
-            self.found.append(f"{chunk['type']} inside a step")
-        self.ended = chunk["type"]
-
-    def _nothing_open(self, where: str) -> None:
-        self.found.extend(f"{kind} {name} is still open at {where}" for name, kind in self.open.items())
-
-    def _content(self, chunk: Chunk) -> None:
-        kind: str = chunk["type"]
-        family, _, phase = kind.rpartition("-")
-        if family in ("text", "reasoning"):
-            self._span(family, phase, chunk["id"])
-        elif kind.startswith("tool-"):
-            self._tool(kind, chunk)
-
-    def _span(self, family: str, phase: str, name: str) -> None:
-        if not self.in_step:
-            self.found.append(f"{family}-{phase} {name} outside a step")
-        if phase == "start":
-            if name in self.open:
-                self.found.append(f"{family}-start {name} twice")
-            self.open[name] = family
-        elif self.open.get(name) != family:
-            self.found.append(f"{family}-{phase} for {name}, which is not open")
-        if phase == "end":
-            self.open.pop(name, None)
-
-    def _tool(self, kind: str, chunk: Chunk) -> None:
-        call: str = chunk["toolCallId"]
-        state = self.calls.get(call, "")
-        if kind in ANNOUNCING:
-            if state not in ("", "tool-input-start") or kind == state:
-                self.found.append(f"{kind} announces {call} again")
-        elif not state and not self.continued:
-            self.found.append(f"{kind} for {call}, which was never announced")
-        elif state in SETTLING:
-            self.found.append(f"{kind} for {call}, which is settled")
-        if kind != "tool-input-delta" and not chunk.get("preliminary"):
-            self.calls[call] = kind
-
-    def _end(self) -> None:
-        if self.ended not in ("finish", "error"):
-            self.found.append(f"ends with {self.chunks[-1]['type']} instead of finish or error")
-        self._nothing_open("the end")
-        unsettled = [c for c, kind in self.calls.items() if kind in ("tool-input-start", "tool-input-available")]
-        self.found.extend(f"call {call} is never settled" for call in unsettled)
+def _of_deeds(case: Case, record: Record) -> Iterator[str]:
+    """What was really done, by tools and by browsers: all that was meant, nothing else, and nothing twice."""
+    done = sorted(line["what"] for line in record.ledger)
+    if done != sorted(case.ledger):
+        yield f"tools did {done} instead of {sorted(case.ledger)}"
+    executions = [execution for page in record.pages.values() for execution in page.executions]
+    names = sorted(execution["toolName"] for execution in executions)
+    if names != sorted(case.executions):
+        yield f"the browser did {names} instead of {sorted(case.executions)}"
+    calls = Counter([line["call"] for line in record.ledger] + [one["toolCallId"] for one in executions])
+    yield from (f"{call} was executed {count} times" for call, count in calls.items() if count > 1)
 
 
-def _of_parts(message: Message) -> Iterator[str]:
+def _of_history(case: Case, history: dict[str, Any]) -> Iterator[str]:
+    """Nothing is left open in the server's own record, and it tells of all that waits."""
+    parts = [part for message in history.get("messages", ()) for part in message["parts"]]
+    for message in history.get("messages", ()):
+        yield from (f"history: {text}" for text in _of_parts(message, case.left))
+    waiting = sorted(part["toolCallId"] for part in parts if part.get("state") in WAITING)
+    pending = sorted(call["toolCallId"] for call in history.get("pending", ()))
+    if waiting != pending:
+        yield f"history: pending is {history['pending']}, but these parts wait: {waiting}"
+
+
+def _of_parts(message: Message, left: frozenset[str]) -> Iterator[str]:
     for part in message["parts"]:
-        if part.get("state") in UNFINISHED or part.get("preliminary"):
+        meant = f"{part['type'].removeprefix('tool-')} {part.get('state')}" in left
+        if (part.get("state") in UNFINISHED and not meant) or part.get("preliminary"):
             yield f"message {message['id']}: a part is left unfinished: {json.dumps(part)[:300]}"
 
 
@@ -260,32 +190,52 @@ def _of_reload(case: Case, name: str, page: Page, record: Record) -> Iterator[st
         return
     shown = [_normal(message) for message in page.messages]
     stored = [_normal(message) for message in record.history["messages"]]
+    _leave_out_unsaid(shown, stored)
     if name in case.behind:
         known = {message["id"] for message in shown}
         stored = [message for message in stored if message["id"] in known]
     if name in case.cut:
-        shown, stored = _without_cut(shown, stored)
+        shown, stored = _without_cut(shown, stored, case.cut_at)
     if shown != stored:
         yield f"reload differs from stream:\n  shown  {_lines(shown)}\n  stored {_lines(stored)}"
     if record.history.get("active"):
         yield f"history says a run is active: {record.history['active']}"
 
 
+UNSTABLE = {("reasoning", "id"), ("tool", "rawInput")}
+"""What newer versions keep on a part and older ones do not: kind of part and field."""
+
+
 def _normal(message: Message) -> Message:
-    """A message without what may differ: newer versions keep the id of a reasoning part, older ones do not; and the
-    empty text that a page sends along with a picture is not worth keeping.
-    """
-    parts = [{k: v for k, v in part.items() if (part["type"], k) != ("reasoning", "id")} for part in message["parts"]]
+    """A message without what may differ by version, and without the empty text that a page sends with a picture."""
+    parts = [
+        {key: value for key, value in part.items() if (part["type"].partition("-")[0], key) not in UNSTABLE}
+        for part in message["parts"]
+    ]
     if message["role"] == "user":
         parts = [part for part in parts if part.get("text") != ""]
     return {**message, "parts": parts}
 
 
-def _without_cut(shown: list[Message], stored: list[Message]) -> tuple[list[Message], list[Message]]:
+def _leave_out_unsaid(shown: list[Message], stored: list[Message]) -> None:
+    """No chunk for older clients can tell a page what another page, or an output of its own, has approved."""
+    known = {part["toolCallId"]: part for message in shown for part in message["parts"] if "toolCallId" in part}
+    for part in (part for message in stored for part in message["parts"]):
+        mine = known.get(part.get("toolCallId", ""), part)
+        if mine.get("state", "").startswith("output-") and "approved" not in mine.get("approval", {}):
+            mine.pop("approval", None)
+            part.pop("approval", None)
+
+
+def _without_cut(shown: list[Message], stored: list[Message], at: int) -> tuple[list[Message], list[Message]]:
     """Compare a message whose reader left only by its id and by what the reader had got of its text."""
-    if len(shown) < 2 or len(stored) < 2 or not text_of(stored[1]).startswith(text_of(shown[1])):
+    if min(len(shown), len(stored)) <= at or not text_of(stored[at]).startswith(text_of(shown[at])):
         return shown, stored
-    return [shown[0], {"id": shown[1]["id"]}, *shown[2:]], [stored[0], {"id": stored[1]["id"]}, *stored[2:]]
+    return _only_id(shown, at), _only_id(stored, at)
+
+
+def _only_id(messages: list[Message], at: int) -> list[Message]:
+    return [*messages[:at], {"id": messages[at]["id"]}, *messages[at + 1 :]]
 
 
 def _lines(messages: list[Message]) -> str:

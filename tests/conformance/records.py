@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class Page:
     finishes: list[dict[str, Any]]
     tool_calls: list[dict[str, Any]]
     data: list[dict[str, Any]]
+    executions: list[dict[str, Any]]
     requests: list[dict[str, Any]]
 
     @property
@@ -56,7 +57,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Record:
-    """One scenario: its pages, the server's history afterwards, and what a driver noted on the way."""
+    """One scenario: its pages, the server's history afterwards, what a driver noted on the way, and what tools did."""
 
     name: str
     chat: str
@@ -64,6 +65,7 @@ class Record:
     pages: dict[str, Page]
     history: dict[str, Any]
     seen: dict[str, Any]
+    ledger: tuple[dict[str, str], ...] = ()
 
     @property
     def page(self) -> Page:
@@ -103,6 +105,15 @@ def drive(module: str, base: str, jobs: Iterable[Mapping[str, Json]]) -> dict[st
     # Not splitlines(): it would also cut at U+2028, which JSON leaves as it is.
     records = (_record(json.loads(line)) for line in done.stdout.split("\n") if line)
     return {record.name: record for record in records}
+
+
+def with_ledger(records: Mapping[str, Record], ledger: Path) -> dict[str, Record]:
+    """The records, each with the lines that the tools of its chat wrote."""
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
+    return {
+        name: replace(record, ledger=tuple(line for line in lines if line["chat"] == record.chat))
+        for name, record in records.items()
+    }
 
 
 def _record(line: dict[str, Any]) -> Record:

@@ -21,8 +21,6 @@ from tests.conformance.records import Record, text_of
 ADDED = tool("add", {"a": 1, "b": 2}, {"result": 3})
 HELLO = answers(STEP, text("Hello to you."))
 PICTURE = {"type": "file", "mediaType": "image/png", "url": ANY}
-ASKED = {"type": "tool-pay", "state": "approval-requested", "input": {"amount": 5}, "approval": {"id": ANY}}
-ASKED_MORE = {"type": "data-approval", "data": {"toolCallId": ANY, "hint": ANY}}
 HELD = {"text": "hold for $CHAT", "after": "One ", "release": "release for $CHAT"}
 
 
@@ -72,13 +70,6 @@ def _stopped_at_once(record: Record) -> None:
 def _tool_was_sealed(record: Record) -> None:
     _stopped_at_once(record)
     assert shape(record.page.messages[1]) == [STEP, text("Working. "), failed("hang", {}), STEP]
-
-
-def _never_paid(record: Record) -> None:
-    """The card is settled in history; a stock page shows it so after a reload."""
-    _, asked, _, _ = record.history["messages"]
-    assert shape(asked)[:3] == [STEP, text("May I? "), {**failed("pay", {"amount": 5}), "approval": ANY}]
-    HELLO(record)
 
 
 def _team(record: Record) -> None:
@@ -324,15 +315,6 @@ CASES = [
     ),
     say("last word", "last word", check=answers(STEP, tool("last_word", {}, {"result": "that is all"}), STEP)),
     say("job", "job", check=answers(STEP, tool("start_job", {}, {"status": "pending"}), STEP, text("It has begun."))),
-    say("ask", "ask", check=every(answers(STEP, text("May I? "), ASKED, ASKED_MORE), _finish_reason("tool-calls"))),
-    Case(
-        "ask, then typed over",
-        "say",
-        {"texts": ["ask", "hello"]},
-        _never_paid,
-        {"page": 2},
-        cut=frozenset({"page"}),
-    ),
     say(
         "child",
         "child",
@@ -378,8 +360,7 @@ CASES = [
         {"text": "hello"},
         HELLO,
         {"page": 2},
-        error="must be the user's",
-        refused=422,
+        error="No call is waiting for this answer.",
     ),
     Case(
         "two pages",

@@ -5,6 +5,10 @@ export class SseReader {
   constructor() {
     this.log = { chunks: [], ids: [], comments: 0, done: false, afterDone: 0, malformed: [] };
     this.buffer = "";
+    this.forget();
+  }
+
+  forget() {
     this.data = [];
     this.id = null;
   }
@@ -27,17 +31,16 @@ export class SseReader {
   }
 
   dispatch() {
-    if (this.data.length > 0) this.event(this.data.join("\n"), this.id);
-    this.data = [];
-    this.id = null;
+    if (this.data.length > 0) this.event(this.data.join("\n"));
+    this.forget();
   }
 
-  event(data, id) {
+  event(data) {
     if (this.log.done) this.log.afterDone++;
     if (data === "[DONE]") return void (this.log.done = true);
     try {
       this.log.chunks.push(JSON.parse(data));
-      this.log.ids.push(id);
+      this.log.ids.push(this.id);
     } catch {
       this.log.malformed.push(data.slice(0, 500));
     }

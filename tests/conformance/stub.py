@@ -19,6 +19,7 @@ class Script:
 
     bodies: Sequence[bytes]
     stored: Sequence[Message]
+    pending: Sequence[Mapping[str, str]] = ()
 
 
 def sse(*chunks: Chunk, done: bool = True) -> bytes:
@@ -42,8 +43,9 @@ class _Chats:
         return bodies[min(count, len(bodies) - 1)]
 
     def history(self, chat: str) -> bytes:
-        messages = [*self.users[chat], *self.scripts[chat].stored]
-        return json.dumps({"id": chat, "active": None, "pending": [], "messages": messages}).encode()
+        script = self.scripts[chat]
+        messages = [*self.users[chat], *script.stored]
+        return json.dumps({"id": chat, "active": None, "pending": [*script.pending], "messages": messages}).encode()
 
 
 @contextlib.contextmanager

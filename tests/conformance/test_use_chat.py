@@ -1,4 +1,4 @@
-"""Stock `useChat`, with no option at all, rendered by React in a DOM: type, stream, tool, done."""
+"""Stock `useChat`, rendered by React in a DOM: with no option at all, and with what the SDK shows for tools."""
 
 import json
 import subprocess
@@ -7,17 +7,26 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.expected import STEP, shape, text, tool
+from tests.conformance.expected import STEP, bare, denied, shape, text, tool
+from tests.conformance.gate_expected import TOLD, paid
 from tests.conformance.records import HERE, NODE_TIMEOUT
 from tests.servers import Server, serve
 
 # @ai-sdk/react 3.0.0 brings ai 6.0.0; 4.0.167 brings ai 7.0.163, and no release of it is nearer to 7.0.169.
 HOOKS = ("use-chat-3-0-0", "use-chat-4-0-167")
+HELPERS = {"use-chat-3-0-0": "ai-6-0-0", "use-chat-4-0-167": "ai-7-0-169"}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serve(str(HERE / "agents" / "scripted.py"), cwd=tmp_path_factory.mktemp("use-chat")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("use-chat-gated")
+    with serve(str(HERE / "agents" / "gated.py"), cwd=folder, env={"LEDGER": str(folder / "ledger.jsonl")}) as running:
         yield running
 
 
@@ -62,3 +71,20 @@ def test_a_failure_is_shown(server: Server, hook: str) -> None:
     assert page["status"] == "error"
     assert page["error"].startswith("The agent could not answer")
     assert page["visible"][1]["text"] == "One two three "
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_approve_in_a_page(gated: Server, hook: str) -> None:
+    page = render(hook, gated.url, f"--gate={HELPERS[hook]}", "pay 5 + clock", "press Yes")
+    assert (page["status"], page["error"]) == ("ready", None)
+    assert bare(page["messages"][1]) == [STEP, paid(5), TOLD, STEP]
+    assert page["visible"][1]["text"].endswith('clock {"time": "noon"}; pay {"paid": 5}')
+    assert (len(page["requests"]), len(page["executions"])) == (2, 1)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_deny_in_a_page(gated: Server, hook: str) -> None:
+    page = render(hook, gated.url, f"--gate={HELPERS[hook]}", "pay 5", "press No")
+    assert (page["status"], page["error"]) == ("ready", None)
+    assert bare(page["messages"][1]) == [STEP, denied("pay", {"amount": 5}), STEP]
+    assert len(page["requests"]) == 2

@@ -1,10 +1,14 @@
-// Usage: node use-chat.mjs MODULE BASE_URL TEXT...
+// Usage: node use-chat.mjs MODULE BASE_URL [--gate=AI] TEXT...
 // Renders a page with the stock `useChat` of MODULE (an alias of `@ai-sdk/react`), with no option at all, in a DOM whose
 // address is BASE_URL. Types each TEXT, submits, waits for the end, and prints what a person could see as one JSON line.
+// With --gate the page does what the SDK's documentation shows for tools, with the helpers of the package AI: it sends by
+// itself, tells the time when it is asked to, and has buttons for approvals. A TEXT `press Yes` presses one.
 import { Window } from "happy-dom";
 import { countingFetch } from "./counting-fetch.mjs";
 
-const [module, base, ...texts] = process.argv.slice(2);
+const [module, base, ...rest] = process.argv.slice(2);
+const gate = rest[0]?.startsWith("--gate=") ? rest.shift().slice("--gate=".length) : null;
+const texts = rest;
 const PATIENCE = 30_000;
 
 const window = new Window({ url: `${base}/` });
@@ -24,10 +28,24 @@ function withAddress(real) {
 }
 
 let hook;
+const executions = [];
+const options = gate ? forTools(await import(gate)) : undefined;
+
+function forTools(ai) {
+  return {
+    sendAutomaticallyWhen: (state) =>
+      ai.lastAssistantMessageIsCompleteWithApprovalResponses(state) || ai.lastAssistantMessageIsCompleteWithToolCalls(state),
+    onToolCall: ({ toolCall: { toolCallId, toolName } }) => {
+      if (toolName !== "clock") return;
+      executions.push(toolCallId);
+      void hook.addToolOutput({ tool: "clock", toolCallId, output: { time: "noon" } });
+    },
+  };
+}
 
 function Page() {
   const [draft, setDraft] = useState("");
-  hook = useChat();
+  hook = useChat(options);
   const submit = (event) => {
     event.preventDefault();
     hook.sendMessage({ text: draft });
@@ -45,8 +63,13 @@ function Page() {
 
 function show(part, key) {
   if (part.type === "text") return h("p", { key }, part.text);
+  if (part.state === "approval-requested") return h("fieldset", { key }, button(part, "Yes", true), button(part, "No", false));
   if (part.type.startsWith("tool-")) return h("code", { key }, `${part.type} ${part.state} ${JSON.stringify(part.output)}`);
   return null;
+}
+
+function button({ approval }, label, approved) {
+  return h("button", { onClick: () => hook.addToolApprovalResponse({ id: approval.id, approved }) }, label);
 }
 
 const { document } = window;
@@ -78,6 +101,12 @@ function type(text) {
   input.dispatchEvent(new window.Event("input", { bubbles: true }));
 }
 
+/** A button is pressed, and the answer goes on to its words. */
+async function press(label) {
+  [...document.querySelectorAll("button")].find((one) => one.textContent === label).click();
+  await until("the rest of the answer", () => find("output").textContent === "ready" && find("li:last-child p"));
+}
+
 async function turn(text, index) {
   type(text);
   await until("the typed text", () => find("input").value === text);
@@ -98,11 +127,11 @@ async function release(held) {
 
 createRoot(root).render(h(Page));
 await until("the page", () => find("form"));
-for (const [index, text] of texts.entries()) await turn(text, index);
+for (const [index, text] of texts.entries()) await (text.startsWith("press ") ? press(text.slice(6)) : turn(text, index));
 await network.settled();
 
 const visible = [...document.querySelectorAll("li")].map((item) => ({ role: item.dataset.role, text: item.textContent }));
 const { requests } = network;
 const { id: chat, status, messages } = hook;
-const seen = { chat, status, error: hook.error?.message ?? null, visible, frames, messages, requests };
+const seen = { chat, status, error: hook.error?.message ?? null, visible, frames, messages, requests, executions };
 process.stdout.write(`${JSON.stringify(seen)}\n`, () => process.exit(0));

@@ -181,12 +181,14 @@ async def test_anything_else_names_what_the_agent_can_do(talk: Conversation) -> 
     [english] = texts(await talk.say("hello"))
     assert "weather in Tokyo" in english
     assert "draw a cat" in english
-    assert "pay" not in english
+    assert "pay 50 to Hanako" in english
     [japanese] = texts(await talk.say("こんにちは"))
     assert "東京の天気" in japanese
 
 
-async def test_a_tool_the_agent_does_not_have_is_named(talk: Conversation) -> None:
+async def test_a_tool_the_agent_does_not_have_is_named() -> None:
+    talk = Conversation(LlmAgent(name="demo", model=OfflineModel(delay=0), tools=[get_weather]))
+    assert "pay" not in texts(await talk.say("hello"))[0]
     assert texts(await talk.say("pay 5 to Eve")) == [
         "This agent does not have the tool process_payment, so I cannot do that."
     ]
@@ -242,8 +244,8 @@ async def test_then_means_a_later_step() -> None:
     ("sentence", "approved", "told"),
     [
         ("pay 5 to Eve", True, "I paid 5 USD to Eve (transaction T-1)."),
-        ("pay 5 to Eve", False, "Sorry, I could not make the payment: "),
-        ("花子に50ドル送金", False, "申し訳ありません、送金はできませんでした("),
+        ("pay 5 to Eve", False, "You refused, so I did not make the payment."),
+        ("花子に50ドル送金", False, "許可されなかったため、送金は行いませんでした。"),
     ],
 )
 async def test_a_verdict_is_answered_in_one_sentence(sentence: str, approved: bool, told: str) -> None:
@@ -251,7 +253,7 @@ async def test_a_verdict_is_answered_in_one_sentence(sentence: str, approved: bo
     [ask] = [call for call in calls(await talk.say(sentence)) if call.name == "adk_request_confirmation"]
     answer = types.FunctionResponse(id=ask.id, name=ask.name, response={"confirmed": approved})
     [answered] = texts(await talk.say(types.Part(function_response=answer)))
-    assert answered.startswith(told)
+    assert answered == told
 
 
 async def test_one_model_serves_chats_at_the_same_time() -> None:

@@ -164,7 +164,7 @@ def test_the_tests_named_in_the_readme_are_those_of_continuous_integration() -> 
 
 
 def test_the_readme_tries_the_sentences_of_the_page() -> None:
-    offered = re.search(r"INTENTS = \[(.+?)\]", (ROOT / "web/app/src/suggestions.tsx").read_text())
+    offered = re.search(r"INTENTS = \[(.+?)\]", (ROOT / "web/app/src/suggestions.tsx").read_text(), re.DOTALL)
     tried = (ROOT / "README.md").read_text().partition(" Say ")[2].partition("\n")[0]
     assert offered is not None
     assert re.findall(r"`([^`]+)`", tried) == re.findall(r'"([^"]+)"', offered[1])

@@ -39,7 +39,8 @@ def fetch(url: str, body: dict[str, Any] | None = None) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    assert {file.name for file in EXAMPLES.glob("*.py")} == {"fastapi_app.py", "offline_agent.py", "weather_agent.py"}
+    tested = {"approval_agent.py", "fastapi_app.py", "offline_agent.py", "weather_agent.py"}
+    assert {file.name for file in EXAMPLES.glob("*.py")} == tested
 
 
 def test_the_offline_agent_answers_without_a_key(tmp_path: Path) -> None:
@@ -49,6 +50,74 @@ def test_the_offline_agent_answers_without_a_key(tmp_path: Path) -> None:
     kinds = {chunk["type"] for chunk in chunks(stream)}
     assert {"reasoning-delta", "tool-input-available", "tool-output-available"} <= kinds
     assert (tmp_path / ".adkwire/state.db").is_file()
+
+
+@pytest.fixture(scope="module")
+def concierge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the approval agent, served as its docstring says."""
+    target, policy = str(EXAMPLES / "approval_agent.py"), str(EXAMPLES / "policy.toml")
+    with serve(target, "--policy", policy, cwd=tmp_path_factory.mktemp("concierge")) as server:
+        yield server.url
+
+
+def waiting(url: str, chat: str) -> list[dict[str, Any]]:
+    return json.loads(fetch(f"{url}/api/chats/{chat}"))["pending"]
+
+
+def answered(url: str, chat: str, approved: bool) -> str:
+    """What a stock client is told when it answers the only question of its last message."""
+    message = json.loads(fetch(f"{url}/api/chats/{chat}"))["messages"][-1]
+    part = next(part for part in message["parts"] if part.get("state") == "approval-requested")
+    part |= {"state": "approval-responded", "approval": {**part["approval"], "approved": approved}}
+    return fetch(f"{url}/api/chat", {"id": chat, "messages": [message]})
+
+
+@pytest.mark.parametrize(
+    ("sentence", "chunk", "told"),
+    [
+        ("pay 20 to Bob", "tool-output-available", "'paid': 20"),
+        ("pay 5000 to Bob", "tool-output-error", "Payments above 1000 are made at the bank."),
+        ("delete my account", "tool-output-error", "not executed"),
+    ],
+)
+def test_the_policy_decides_for_the_approval_agent(concierge: str, sentence: str, chunk: str, told: str) -> None:
+    chat = sentence.replace(" ", "-")
+    stream = fetch(f"{concierge}/api/chat", ask(chat, sentence))
+    assert chunk in {each["type"] for each in chunks(stream)}
+    assert told in said(stream)
+    assert waiting(concierge, chat) == []
+
+
+@pytest.mark.parametrize(
+    ("approved", "chunk", "told"),
+    [(True, "tool-output-available", "'paid': 50"), (False, "tool-output-denied", "The user refused this call")],
+)
+def test_the_approval_agent_asks_before_it_pays(concierge: str, approved: bool, chunk: str, told: str) -> None:
+    chat = f"eve-{approved}"
+    asked = {each["type"] for each in chunks(fetch(f"{concierge}/api/chat", ask(chat, "pay 50 to Eve")))}
+    assert "tool-approval-request" in asked
+    assert "tool-output-available" not in asked
+    stream = answered(concierge, chat, approved)
+    assert chunk in {each["type"] for each in chunks(stream)}
+    assert told in said(stream)
+
+
+def test_the_approval_agent_asks_from_inside(concierge: str) -> None:
+    stream = fetch(f"{concierge}/api/chat", ask("table", "book a table"))
+    (about,) = [each["data"] for each in chunks(stream) if each["type"] == "data-approval"]
+    assert (about["hint"], about["payload"]) == ("Which day?", {"day": ["Friday", "Saturday"]})
+    assert "'day': 'Friday'" in said(answered(concierge, "table", approved=True))
+
+
+def test_the_approval_agent_lets_the_page_find_out_where_it_is(concierge: str) -> None:
+    fetch(f"{concierge}/api/chat", ask("where", "where am I"))
+    released = answered(concierge, "where", approved=True)
+    assert [each["type"] for each in chunks(released)] == ["start", "tool-input-available", "finish"]
+    assert [call["kind"] for call in waiting(concierge, "where")] == ["client"]
+    message = json.loads(fetch(f"{concierge}/api/chats/where"))["messages"][-1]
+    part = next(part for part in message["parts"] if part["type"] == "tool-get_location")
+    part |= {"state": "output-available", "output": {"latitude": 35.68, "longitude": 139.69}}
+    assert "35.68" in said(fetch(f"{concierge}/api/chat", {"id": "where", "messages": [message]}))
 
 
 def test_the_weather_agent_is_served_with_a_key(tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from starlette.testclient import TestClient
 import adkwire
 import adkwire.testing
 from adkwire import Settings, create_app
+from adkwire.gate.records import AuditEntry, State
+from adkwire.runs.news import Item
+from adkwire.runs.views import Pending
 from adkwire.server.security import error_response
 from adkwire.testing import Say, ScriptedModel, steps
 from adkwire.wire.parts import MessageFacts
@@ -81,6 +84,28 @@ def test_every_refusal_has_a_code_of_its_own() -> None:
 
 def test_data_chunks_are_those_of_the_encoder() -> None:
     assert first_cells(section(page("protocol.md"), "### Data chunks")) == tables.data_types() != set()
+
+
+def names_in(title: str) -> set[str]:
+    """All that stands in backticks in the first cells of a section's table."""
+    cells = [line.split("|")[1] for line in section(page("protocol.md"), title).splitlines() if line.startswith("| `")]
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_the_states_of_a_call_are_those_of_the_gate() -> None:
+    assert first_cells(section(page("protocol.md"), "### States of a call")) == set(State)
+
+
+@pytest.mark.parametrize(("title", "kind"), [("### Pending calls", Pending), ("### Audit entries", AuditEntry)])
+def test_fields_are_those_of_the_code(title: str, kind: type[msgspec.Struct]) -> None:
+    assert names_in(title) == {field.encode_name for field in msgspec.structs.fields(kind)}
+
+
+def test_events_are_those_of_the_server() -> None:
+    text = section(page("protocol.md"), "## Events")
+    named = {field.encode_name: field.type for field in msgspec.structs.fields(Item)}
+    assert names_in("## Events") - {"type"} == set(get_args(named.pop("type")))
+    assert all(f"`{name}`" in text for name in named)
 
 
 def test_message_metadata_is_what_the_encoder_learns() -> None:

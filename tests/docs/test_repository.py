@@ -14,7 +14,9 @@ _HOSTS = [
     for parts in (("npmjs", "org"), ("npmjs", "com"), ("pypi", "org"), ("pythonhosted", "org"))
 ]
 _FORBIDDEN = {
-    "a registry": re.compile("|".join(_HOSTS) + r"|\bindex-url\b|\bregistry\s*=|\"resolved\": \"http", re.IGNORECASE),
+    "a registry": re.compile(
+        "|".join(_HOSTS) + r"|\bindex-url\b|\bregistry\s*=\s*.?http|\"resolved\": \"http", re.IGNORECASE
+    ),
     "a path of some machine": re.compile(r"(?<![\w.~-])/(?:" + "wo" + r"rk|home|Users|root)/\w"),
     "this checkout": re.compile(re.escape(str(ROOT)) + r"\b"),
     "a folder beside the repository": re.compile(r"\.\./" + "shared" + r"\b"),

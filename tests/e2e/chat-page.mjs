@@ -12,6 +12,7 @@ export class ChatPage {
     this.stop = page.getByRole("button", { name: "Stop", exact: true });
     this.alert = page.getByRole("alert");
     this.list = page.getByRole("navigation", { name: "Chats" });
+    this.cards = this.log.getByRole("form");
     this.answers = page.getByRole("article", { name: "Agent" });
   }
 
@@ -33,6 +34,39 @@ export class ChatPage {
     await this.answers.nth(before).waitFor();
     await this.idle();
     return this.answers.nth(before);
+  }
+
+  /** Says something that makes the agent ask, and waits for its questions. */
+  async askFor(text, questions = 1) {
+    await this.write(text);
+    await this.cards.nth(questions - 1).waitFor();
+    await this.idle();
+    return this.cards;
+  }
+
+  /** Approves or denies the first card that waits. */
+  async approve() {
+    await this.cards.first().getByRole("button", { name: "Approve" }).click();
+  }
+
+  async deny(reason = "") {
+    await this.cards.first().getByRole("textbox").fill(reason);
+    await this.cards.first().getByRole("button", { name: "Deny" }).click();
+  }
+
+  /** Waits until the last answer says something like this in words, and all is quiet. */
+  async says(pattern) {
+    await this.answers.last().locator(":scope > .text").filter({ hasText: pattern }).waitFor();
+    await this.idle();
+  }
+
+  /** The settled card of a call. */
+  call(tool, index = 0) {
+    return this.log.locator("details.tool-card").filter({ has: this.page.locator("summary code", { hasText: tool }) }).nth(index);
+  }
+
+  async state(tool, index = 0) {
+    return this.call(tool, index).locator(".state").innerText();
   }
 
   async idle() {

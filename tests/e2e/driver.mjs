@@ -2,14 +2,23 @@
 import assert from "node:assert/strict";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
+import * as approvalScenarios from "./approval-scenarios.mjs";
+import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
+import * as policyScenarios from "./policy-scenarios.mjs";
+import * as restartScenarios from "./restart-scenarios.mjs";
 import * as pageScenarios from "./scenarios.mjs";
 import * as tokenScenarios from "./token-scenarios.mjs";
 
-const scenarios = { ...pageScenarios, ...tokenScenarios };
+const scenarios = {
+  ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
+  ...tokenScenarios,
+};
 
 const ARGS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync",
+  // Without a window Chromium lets every page sound; a person's asks for a click or a key first.
+  "--autoplay-policy=document-user-activation-required",
 ];
 const PATIENCE_MS = 20_000;
 

@@ -1,13 +1,28 @@
 """The page in the wheel, in a real browser, against the real server with the offline model."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.browser import Browser, launch, scenario_names
 from tests.servers import Server, serve
 
+PAGE_SCENARIOS = ("scenarios.mjs", "approval-scenarios.mjs", "browser-tool-scenarios.mjs")
 TOKEN = "correct horse/battery+staple="
+POLICY = """
+[[rule]]
+tool = "process_payment"
+action = "deny"
+when = { amount = { gt = 1000 } }
+reason = "Large payments are made at the bank."
+
+[[rule]]
+tool = "process_payment"
+action = "ask"
+timeout = 5
+hint = "Money leaves your account at once."
+"""
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +43,28 @@ def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
         yield running
 
 
-@pytest.mark.parametrize("scenario", scenario_names("scenarios.mjs"))
+@pytest.fixture(scope="module")
+def ruled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("policy")
+    (folder / "policy.toml").write_text(POLICY, "utf-8")
+    with serve("--policy", "policy.toml", cwd=folder) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scenario", [name for file in PAGE_SCENARIOS for name in scenario_names(file)])
 def test_page(browser: Browser, server: Server, scenario: str) -> None:
     browser.play(scenario, server.url + "/")
+
+
+@pytest.mark.parametrize("scenario", scenario_names("policy-scenarios.mjs"))
+def test_policy(browser: Browser, ruled_server: Server, scenario: str) -> None:
+    browser.play(scenario, ruled_server.url + "/")
+
+
+def test_a_question_outlives_the_server(browser: Browser, tmp_path: Path) -> None:
+    for scenario in scenario_names("restart-scenarios.mjs"):
+        with serve(cwd=tmp_path) as server:
+            browser.play(scenario, server.url + "/")
 
 
 @pytest.mark.parametrize("scenario", scenario_names("token-scenarios.mjs"))

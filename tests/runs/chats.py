@@ -15,11 +15,12 @@ from google.adk.sessions import BaseSessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
+from adkwire.gate.policy import Policy
 from adkwire.runs.adk import Target
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.run import Run
 from adkwire.settings import Settings
-from adkwire.stores.base import Batch, StreamLog
+from adkwire.stores.base import Batch, GateStore, StreamLog
 from adkwire.testing import ScriptedModel
 from adkwire.wire.chunks import Chunk, decode_chunk, to_plain
 from adkwire.wire.decoder import Trigger, TurnInput, UserMessage
@@ -157,6 +158,8 @@ def chat_with(
     session_service: BaseSessionService | None = None,
     artifact_service: BaseArtifactService | None = None,
     stream_log: StreamLog | None = None,
+    policy: Policy | None = None,
+    gate_store: GateStore | None = None,
     clock: Callable[[], float] = time.time,
     **given: Any,
 ) -> Chat:
@@ -166,6 +169,8 @@ def chat_with(
         session_service=session_service,
         artifact_service=artifact_service,
         stream_log=stream_log,
+        policy=policy,
+        gate_store=gate_store,
         clock=clock,
     )
     return Chat(bridge)

@@ -10,8 +10,10 @@ import pytest
 from adkwire.runs.adk import Target
 from adkwire.testing import ScriptedModel
 from tests.runs.chats import PATIENCE, Chat, chat_with, scripted
+from tests.runs.pages import Page
 
 Make: TypeAlias = Callable[..., Chat]
+Open: TypeAlias = Callable[..., Page]
 
 
 def leaked_since(before: "set[asyncio.Task[Any]]") -> list[str]:
@@ -36,3 +38,14 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
         async with asyncio.timeout(PATIENCE):
             await chat.bridge.close()
     assert not leaked_since(before)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def open_page(make: Make, request: pytest.FixtureRequest) -> Open:
+    """Open a page on a chat with an agent or a scripted model; everything is kept in memory, or in a file."""
+    kept = {"db": "memory:"} if request.param == "memory" else {}
+
+    def build(target: Target | ScriptedModel, *tools: Any, **given: Any) -> Page:
+        return Page(make(target, *tools, **kept, **given))
+
+    return build

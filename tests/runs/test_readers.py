@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adkwire.runs import bridge
+from adkwire.runs import chats
 from adkwire.runs.run import Run
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
@@ -142,7 +142,7 @@ async def test_a_run_that_never_had_a_reader_is_stopped_too(make: Make, monkeypa
 
 
 async def test_of_many_chats_the_newest_can_still_be_resumed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bridge, "_KEPT_CHATS", 3)
+    monkeypatch.setattr(chats, "_KEPT_CHATS", 3)
     chat = make(ScriptedModel(script=lambda _: [Say("ok")]))
     for number in range(9):
         newest = Chat(chat.bridge, f"chat-{number}")

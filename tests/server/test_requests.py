@@ -68,7 +68,11 @@ WRONG: dict[str, Any] = {
     "message is null": {"id": "chat", "messages": [None]},
     "no role": {"id": "chat", "messages": [{"id": "u1", "parts": [TEXT]}]},
     "odd role": {"id": "chat", "messages": [{"id": "u1", "role": "root", "parts": [TEXT]}]},
-    "assistant": {"id": "chat", "messages": [{"id": "u1", "role": "assistant", "parts": [TEXT]}]},
+    "an assistant to answer again": {
+        "id": "chat",
+        "trigger": "regenerate-message",
+        "messages": [{"id": "u1", "role": "assistant", "parts": [TEXT]}],
+    },
     "system": {"id": "chat", "messages": [{"id": "u1", "role": "system", "parts": [TEXT]}]},
     "no parts": {"id": "chat", "messages": [{"id": "u1", "role": "user"}]},
     "empty parts": {"id": "chat", "messages": [{"id": "u1", "role": "user", "parts": []}]},

@@ -3,9 +3,10 @@ import gc
 
 import pytest
 
-from adkwire.stores.base import StreamLog
-from adkwire.stores.memory import MemoryStreamLog
+from adkwire.stores.base import GateStore, StreamLog
+from adkwire.stores.memory import MemoryGateStore, MemoryStreamLog
 from tests.stores.contract import TTL, Clock, MakeLog, StreamLogContract
+from tests.stores.gate_contract import GateStoreContract
 
 
 @pytest.fixture
@@ -18,7 +19,21 @@ def log(make: MakeLog) -> StreamLog:
     return make(ttl=TTL, clock=Clock())
 
 
+@pytest.fixture
+def store() -> GateStore:
+    return MemoryGateStore()
+
+
+@pytest.fixture
+def other(store: GateStore) -> GateStore:
+    return store
+
+
 class TestMemoryStreamLog(StreamLogContract):
+    pass
+
+
+class TestMemoryGateStore(GateStoreContract):
     pass
 
 

@@ -12,6 +12,7 @@ from google.genai import types
 from adkwire.wire.calls import ASK
 from adkwire.wire.chunks import Chunk, encode_chunk
 from adkwire.wire.encoder import Encoder, Explain, explain_briefly
+from adkwire.wire.parts import STAMP
 
 MESSAGE = "m1"
 PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
@@ -54,10 +55,15 @@ def answered(*responses: types.Part, **more: Any) -> Event:
     return Event(author="agent", content=types.Content(role="user", parts=list(responses)), **more)
 
 
-def asked(*calls: types.FunctionCall, hint: str = "", payload: Any = None) -> Event:
-    """ADK's question to the person, one synthetic call for each gated one."""
+def asked(*calls: types.FunctionCall, hint: str = "", payload: Any = None, **stamps: dict[str, Any]) -> Event:
+    """ADK's question to the person, one synthetic call for each gated one; our stamps by call id."""
     parts = [_question(one, hint, payload) for one in calls]
-    return model(*parts, long_running_tool_ids={f"ask-{one.id}" for one in calls})
+    return model(*parts, long_running_tool_ids={f"ask-{one.id}" for one in calls}, **_stamp("asks", stamps))
+
+
+def _stamp(what: str, stamps: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    said = {f"ask-{one}": stamp for one, stamp in stamps.items()}
+    return {"custom_metadata": {STAMP: {"message": MESSAGE, what: said}}} if stamps else {}
 
 
 def _question(one: types.FunctionCall, hint: str, payload: Any) -> types.Part:
@@ -73,10 +79,15 @@ def placeholder(*call_ids: str, others: Sequence[types.Part] = ()) -> Event:
     return answered(*(response(one, PLACEHOLDER) for one in call_ids), *others, actions=actions)
 
 
-def verdict(**confirmed: bool) -> Event:
-    """What the person said, by call id: `run_async` yields it first."""
-    parts = [response(f"ask-{one}", {"confirmed": yes}, ASK) for one, yes in confirmed.items()]
-    return Event(author="user", content=types.Content(role="user", parts=parts))
+def verdict(*, stamps: dict[str, dict[str, Any]] | None = None, as_text: bool = False, **confirmed: bool) -> Event:
+    """What the person said, by call id: `run_async` yields it first. ADK takes it in two forms."""
+    said = {one: {"confirmed": yes} for one, yes in confirmed.items()}
+    parts = [
+        response(f"ask-{one}", {"response": json.dumps(value)} if as_text else value, ASK)
+        for one, value in said.items()
+    ]
+    content = types.Content(role="user", parts=parts)
+    return Event(author="user", content=content, **_stamp("verdicts", stamps or {}))
 
 
 def from_browser(call_id: str, value: dict[str, Any], name: str = "tool") -> Event:

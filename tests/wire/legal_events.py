@@ -31,7 +31,13 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 _WORDS = st.text(alphabet="ab é\n😀<", min_size=1, max_size=3)
 _KINDS = st.sampled_from(["text", "text", "thought", "image"])
-_CALLS = st.lists(st.sampled_from(["server", "server", "gated", "browser", "gated browser"]), max_size=3)
+_KINDS_OF_CALLS = ["server", "server", "gated", "browser", "gated browser", "refused browser"]
+_CALLS = st.lists(st.sampled_from(_KINDS_OF_CALLS), max_size=3)
+_ASKED = st.sampled_from([{}, {"scopes": ["once"]}, {"scopes": ["once", "chat"], "expiresAt": "2026-01-02T03:04:05Z"}])
+_SAID = st.sampled_from([{}, {"reason": "because"}, {"edited": {"n": 2}}, {"reason": "less", "edited": {"n": 2}}])
+_AT_ONCE = ("server", "refused browser")
+"""Kinds that are answered in the run that calls them."""
+REFUSED = {"error": "The policy does not allow this call."}
 _RESULTS = st.sampled_from([None, {}, {"result": 1}, {"error": "no"}, {"error": "no", "code": 1}])
 
 
@@ -44,7 +50,7 @@ def conversations(draw: Draw) -> list[list[Event]]:
         calls = {f"c{step}{index}": kind for index, kind in enumerate(kinds)}
         runs[-1] += _model_step(draw, calls)
         runs[-1] += _first_responses(draw, calls)
-        waiting = {one: kind for one, kind in calls.items() if kind != "server"}
+        waiting = {one: kind for one, kind in calls.items() if kind not in _AT_ONCE}
         if waiting and draw(st.booleans()):
             return runs
         if not _answers(draw, waiting, runs) or not calls:
@@ -108,14 +114,20 @@ def _joined(parts: list[types.Part]) -> list[types.Part]:
 
 def _first_responses(draw: Draw, calls: dict[str, str]) -> list[Event]:
     gated = [one for one, kind in calls.items() if "gated" in kind]
-    results = [response(one, draw(_RESULTS)) for one, kind in calls.items() if kind == "server"]
+    results = [
+        response(one, draw(_RESULTS) if kind == "server" else REFUSED)
+        for one, kind in calls.items()
+        if kind in _AT_ONCE
+    ]
     events = [
         partial(response(one, {"percent": 50}))
         for one, kind in calls.items()
         if kind == "server" and draw(st.booleans())
     ]
     question = asked(
-        *(types.FunctionCall(id=one, name="x", args={}) for one in gated), hint=draw(st.sampled_from(["", "?"]))
+        *(types.FunctionCall(id=one, name="x", args={}) for one in gated),
+        hint=draw(st.sampled_from(["", "?"])),
+        **{one: stamp for one in gated if (stamp := draw(_ASKED))},
     )
     if gated and results:
         return [*events, placeholder(*gated, others=results), question]
@@ -131,9 +143,10 @@ def _answers(draw: Draw, waiting: dict[str, str], runs: list[list[Event]]) -> bo
     for one in draw(st.permutations(sorted(waiting))):
         kind = waiting[one]
         if "gated" in kind:
-            yes = draw(st.booleans())
-            runs.append([verdict(**{one: yes})])
-            if not yes:
+            said = draw(st.sampled_from(["yes", "yes", "no", "nothing in time"]))
+            stamp = {"expired": True} if said == "nothing in time" else draw(_SAID)
+            runs.append([verdict(stamps={one: stamp}, as_text=draw(st.booleans()), **{one: said == "yes"})])
+            if said != "yes":
                 runs[-1].append(answered(response(one, REJECTED)))
                 continue
             if "browser" not in kind:

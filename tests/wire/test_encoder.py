@@ -10,10 +10,11 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from adkwire.wire import chunks as c
-from adkwire.wire.calls import UNFINISHED
+from adkwire.wire.calls import ASK, UNFINISHED, Phase
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Encoder, Failure, explain_briefly, explain_fully
-from adkwire.wire.messages import StepStartPart, TextPart, fold
+from adkwire.wire.encoder import Encoder, Failure, explain_briefly, explain_fully, for_latecomers
+from adkwire.wire.messages import Approval, StepStartPart, TextPart, ToolPart, fold
+from adkwire.wire.parts import STAMP
 from tests.wire.adk_events import (
     MESSAGE,
     REJECTED,
@@ -78,8 +79,29 @@ def request(call_id: str) -> c.ToolApprovalRequest:
     return c.ToolApprovalRequest(approval_id=f"ask-{call_id}", tool_call_id=call_id)
 
 
-def replied(call_id: str, approved: bool) -> c.ToolApprovalResponse:
-    return c.ToolApprovalResponse(approval_id=f"ask-{call_id}", approved=approved)
+def replied(call_id: str, approved: bool, **more: Any) -> c.ToolApprovalResponse:
+    return c.ToolApprovalResponse(approval_id=f"ask-{call_id}", approved=approved, **more)
+
+
+def about(call_id: str, **data: Any) -> c.Data:
+    return c.Data(type="data-approval", id=f"ask-{call_id}", data={"toolCallId": call_id, **data})
+
+
+def denied(call_id: str) -> c.ToolOutputDenied:
+    return c.ToolOutputDenied(tool_call_id=call_id)
+
+
+def continued(*stored: Event) -> Encoder:
+    """An encoder that has read what a message was made of so far, as a continuation finds it."""
+    encoder = Encoder(MESSAGE)
+    fed(encoder, stored)
+    encoder.pause()
+    return encoder
+
+
+def tool_of(chunks: list[Chunk]) -> ToolPart:
+    [part] = [part for part in fold(chunks).parts if isinstance(part, ToolPart)]
+    return part
 
 
 class TestText:
@@ -368,6 +390,14 @@ class TestStreamedArguments:
         assert unsaved.parts == [("call", call("c1"))]
         assert encoder.open_calls() == [("c1", "tool")]
 
+    def test_a_call_that_was_cut_off_is_never_given_to_a_page(self) -> None:
+        begun = self.arguments(types.PartialArg(json_path="$.n", number_value=1))
+        kept, sealed = model(call("c1"), interrupted=True), answered(response("c1", {"error": "cut"}))
+        chunks = response_of(begun, aborted(), kept, sealed)
+
+        assert chunks[2:7] == [*held("c1", '{"n":1.0'), *held("c1", "{}"), failed("c1", "cut")]
+        assert fold(chunks) == fold(response_of(aborted(), kept, sealed))
+
 
 class TestApproval:
     def test_the_question_stands_on_the_call_and_the_placeholder_is_never_shown(self) -> None:
@@ -429,9 +459,10 @@ class TestApproval:
     def test_a_denial_that_adk_did_not_get_to_is_still_a_denial(self) -> None:
         chunks = response_of(model(call("c1")), asked(gated("c1")), verdict(c1=False))
 
-        assert chunks[-5:] == [
-            c.ToolOutputDenied(tool_call_id="c1"),
+        assert chunks[-6:] == [
             c.FinishStep(),
+            replied("c1", False),
+            c.ToolOutputDenied(tool_call_id="c1"),
             c.StartStep(),
             c.FinishStep(),
             finish(),
@@ -447,9 +478,10 @@ class TestApproval:
             model(text("One.")),
         )
 
-        assert chunks[4:10] == [
+        assert chunks[4:11] == [
             request("c1"),
             request("c2"),
+            c.FinishStep(),
             replied("c1", True),
             replied("c2", False),
             output("c1", {"paid": 1}),
@@ -464,14 +496,35 @@ class TestApproval:
             answered(response("c1", {})),
         )
 
-        assert chunks[-3:] == [output("c1", {}), c.FinishStep(), finish("tool-calls")]
+        assert chunks[-4:] == [c.FinishStep(), replied("c1", True), output("c1", {}), finish("tool-calls")]
 
-    def test_only_a_clear_yes_approves(self) -> None:
-        for said_yes in (None, {}, {"confirmed": "true"}, {"confirmed": 1}):
-            answer = response("ask-c1", said_yes, "adk_request_confirmation")
-            user = Event(author="user", content=types.Content(role="user", parts=[answer]))
+    @pytest.mark.parametrize(
+        ("said", "approved"),
+        [
+            ({"confirmed": True}, True),
+            ({"confirmed": True, "payload": {"n": 1}}, True),
+            ({"response": '{"confirmed": true}'}, True),
+            ({"response": '{"confirmed": true, "payload": {"n": 1}}'}, True),
+            (None, False),
+            ({}, False),
+            ({"confirmed": "true"}, False),
+            ({"confirmed": 1}, False),
+            ({"response": '{"confirmed": false}'}, False),
+            ({"response": '{"confirmed": 1}'}, False),
+            ({"response": '{"confirmed": tr'}, False),
+            ({"response": "{}"}, False),
+            ({"response": "true"}, False),
+            ({"response": {"confirmed": True}}, False),
+            ({"response": None}, False),
+            ({"response": '{"confirmed": true, "x": ' + "[" * 5_000 + "]" * 5_000 + "}"}, False),
+            ({"response": '{"confirmed": true}', "confirmed": False}, False),
+        ],
+        ids=lambda one: str(one)[:50],
+    )
+    def test_only_a_clear_yes_approves_in_both_forms(self, said: dict[str, Any] | None, approved: bool) -> None:
+        user = Event(author="user", content=types.Content(role="user", parts=[response("ask-c1", said, ASK)]))
 
-            assert replied("c1", False) in response_of(model(call("c1")), asked(gated("c1")), user)
+        assert replied("c1", approved) in response_of(model(call("c1")), asked(gated("c1")), user)
 
     def test_a_question_about_nothing_is_not_asked(self) -> None:
         settled = [model(call("c1")), answered(response("c1", {}))]
@@ -481,10 +534,106 @@ class TestApproval:
 
         assert not any(isinstance(chunk, c.ToolApprovalRequest | c.ToolApprovalResponse) for chunk in chunks)
 
+    def test_what_adk_says_to_its_own_question_is_no_verdict(self) -> None:
+        encoder = Encoder("m1")
+        fed(encoder, [model(call("c1")), asked(gated("c1"))])
+        sealed = verdict(c1=False).model_copy(update={"author": "agent"})
+
+        assert encoder.feed(sealed) == []
+        assert [call.id for call in encoder.waiting()] == ["c1"]
+
     def test_a_verdict_counts_once(self) -> None:
         chunks = response_of(model(call("c1")), asked(gated("c1")), verdict(c1=False), verdict(c1=True))
 
         assert [chunk for chunk in chunks if isinstance(chunk, c.ToolApprovalResponse)] == [replied("c1", False)]
+
+    def test_what_our_stamp_says_of_a_question_travels_beside_it(self) -> None:
+        stamp = {"scopes": ["once", "chat"], "expiresAt": "2026-01-02T03:04:05Z"}
+        chunks = response_of(model(call("c1"), call("c2")), asked(gated("c1"), gated("c2"), c1=stamp, c2={}))
+
+        assert chunks[4:8] == [request("c1"), about("c1", **stamp), request("c2"), c.FinishStep()]
+
+    def test_our_hint_goes_before_that_of_adk_and_a_stamp_cannot_name_another_call(self) -> None:
+        stamp = {"hint": "Pay Ann?", "scopes": ["once"], "toolCallId": "c2"}
+        chunks = response_of(model(call("c1")), asked(gated("c1"), hint="Please approve", payload=[1], c1=stamp))
+
+        assert chunks[4] == about("c1", hint="Pay Ann?", payload=[1], scopes=["once"])
+
+    @pytest.mark.parametrize(
+        "metadata",
+        [{}, {STAMP: None}, {STAMP: {"asks": []}}, {STAMP: {"asks": {"ask-c1": "x"}}}, {STAMP: {"asks": {}}}],
+    )
+    def test_a_stamp_that_is_none_says_nothing(self, metadata: dict[str, Any]) -> None:
+        question = asked(gated("c1")).model_copy(update={"custom_metadata": metadata})
+
+        assert response_of(model(call("c1")), question)[3:5] == [request("c1"), c.FinishStep()]
+
+    def test_a_denial_keeps_its_reason(self) -> None:
+        events = [model(call("c1")), asked(gated("c1")), verdict(c1=False, stamps={"c1": {"reason": "too much"}})]
+        chunks = response_of(*events, answered(response("c1", REJECTED)))
+
+        assert chunks[4:7] == [c.FinishStep(), replied("c1", False, reason="too much"), denied("c1")]
+        part = tool_of(chunks)
+        assert (part.state, part.approval) == (
+            "output-denied",
+            Approval(id="ask-c1", approved=False, reason="too much"),
+        )
+
+    @pytest.mark.parametrize("reason", ["", None, 5, ["x"]])
+    def test_a_reason_is_a_text(self, reason: Any) -> None:
+        said = verdict(c1=True, stamps={"c1": {"reason": reason, "edited": "nonsense", "expired": "yes"}})
+
+        assert fed(continued(model(call("c1")), asked(gated("c1"))), [said]) == [replied("c1", True)]
+
+    def test_edited_arguments_are_told_beside_the_question_which_stays_as_it_was(self) -> None:
+        stamp = {"scopes": ["once"]}
+        stored = [model(call("c1", n=50)), asked(gated("c1", n=50), hint="Sure?", c1=stamp), placeholder("c1")]
+        edited = verdict(c1=True, stamps={"c1": {"edited": {"n": 5}, "reason": "less"}})
+        events = [edited, answered(response("c1", {"paid": 5}))]
+
+        assert fed(continued(*stored), events) == [
+            replied("c1", True, reason="less"),
+            about("c1", hint="Sure?", scopes=["once"], edited={"n": 5}),
+            output("c1", {"paid": 5}),
+        ]
+        chunks = response_of(*stored, *events)
+        assert tool_of(chunks).input == {"n": 50}
+        assert [part for part in wire(chunks) if part["type"] == "data-approval"][-1]["data"]["edited"] == {"n": 5}
+        assert len([part for part in fold(chunks).parts if not isinstance(part, ToolPart | StepStartPart)]) == 1
+
+    def test_edited_arguments_are_told_even_if_nothing_was_before(self) -> None:
+        encoder = continued(model(call("c1")), asked(gated("c1")))
+
+        assert fed(encoder, [verdict(c1=True, stamps={"c1": {"edited": {}}})]) == [
+            replied("c1", True),
+            about("c1", edited={}),
+        ]
+
+    def test_a_no_changes_no_arguments(self) -> None:
+        encoder = continued(model(call("c1")), asked(gated("c1")))
+
+        assert fed(encoder, [verdict(c1=False, stamps={"c1": {"edited": {"n": 5}}})]) == [replied("c1", False)]
+
+    def test_a_question_that_expired_got_no_verdict(self) -> None:
+        stored = [model(call("c1")), asked(gated("c1")), placeholder("c1")]
+        late = verdict(c1=False, stamps={"c1": {"expired": True, "reason": "nobody came"}})
+        events = [late, answered(response("c1", {"error": "Nobody answered in time."})), model(text("So be it."))]
+
+        assert fed(continued(*stored), events) == [
+            failed("c1", "Nobody answered in time."),
+            c.StartStep(),
+            *said("text-1", "So be it."),
+        ]
+        part = tool_of(response_of(*stored, *events))
+        assert (part.state, part.approval) == ("output-error", Approval(id="ask-c1"))
+
+    def test_an_expired_question_waits_for_nobody_and_takes_no_verdict(self) -> None:
+        expired = verdict(c1=True, stamps={"c1": {"expired": True}})
+        encoder = continued(model(call("c1")), asked(gated("c1")))
+
+        assert fed(encoder, [expired, verdict(c1=True)]) == []
+        assert (encoder.waiting(), encoder.open_calls()) == ([], [("c1", "tool")])
+        assert encoder.end() == [failed("c1", UNFINISHED), c.StartStep(), c.FinishStep(), finish()]
 
     def test_a_superseded_question_shows_why(self) -> None:
         chunks = response_of(model(call("c1")), asked(gated("c1")), answered(response("c1", {"error": "went on"})))
@@ -538,6 +687,12 @@ class TestBrowserCalls:
         assert encoder.end() == [finish("tool-calls")]
         assert fed(encoder, [from_browser("c1", {})]) == [output("c1", {})]
 
+    def test_one_that_comes_with_its_output_is_not_executed_again(self) -> None:
+        encoder = continued(self.browser_call(), asked(gated("c1", n=1)), placeholder("c1"))
+        answers = [verdict(c1=True, stamps={"c1": {"answered": True}}), from_browser("c1", {"r": 1})]
+
+        assert fed(encoder, answers) == [replied("c1", True), output("c1", {"r": 1})]
+
     def test_a_denied_one_never_reaches_the_page(self) -> None:
         chunks = response_of(
             self.browser_call(), asked(gated("c1", n=1)), verdict(c1=False), answered(response("c1", REJECTED))
@@ -546,10 +701,196 @@ class TestBrowserCalls:
         assert available("c1", n=1) not in chunks
         assert c.ToolOutputDenied(tool_call_id="c1") in chunks
 
-    def test_a_result_for_a_held_call_makes_it_whole_first(self) -> None:
+    def test_one_that_a_policy_refuses_never_reaches_the_page(self) -> None:
+        refused = answered(response("c1", {"error": "Not allowed."}))
+        chunks = response_of(self.browser_call(), refused, model(text("ok")))
+
+        assert chunks[2:6] == [*held("c1", '{"n":1}'), failed("c1", "Not allowed."), c.FinishStep()]
+        assert tool_of(chunks) == ToolPart(
+            type="tool-tool", tool_call_id="c1", state="output-error", input={"n": 1}, error_text="Not allowed."
+        )
+
+    def test_stored_events_read_again_do_not_make_a_page_execute_it(self) -> None:
         chunks = response_of(self.browser_call(), from_browser("c1", {"r": 1}), model(text("ok")))
 
-        assert chunks[4:6] == [available("c1", n=1), output("c1", {"r": 1})]
+        assert chunks[2:6] == [*held("c1", '{"n":1}'), c.FinishStep(), output("c1", {"r": 1})]
+        assert tool_of(chunks) == ToolPart(
+            type="tool-tool", tool_call_id="c1", state="output-available", input={"n": 1}, output={"r": 1}
+        )
+
+    def test_what_is_no_object_stays_what_it_is(self) -> None:
+        stored = from_browser("c1", {"result": "noon"})
+        stored.custom_metadata = {STAMP: {"outputs": {"c1": {"bare": True}}}}
+
+        assert fed(continued(self.browser_call()), [stored]) == [output("c1", "noon")]
+
+    def test_edited_arguments_that_come_with_the_output_are_told_as_text(self) -> None:
+        encoder = continued(self.browser_call(), asked(gated("c1", n=1)), placeholder("c1"))
+        said = verdict(c1=True, stamps={"c1": {"answered": True, "edited": {"n": 2}}})
+
+        assert fed(encoder, [said, from_browser("c1", {})]) == [
+            replied("c1", True),
+            about("c1", edited={"n": 2}),
+            *held("c1", '{"n":2}'),
+            output("c1", {}),
+        ]
+
+    @pytest.mark.parametrize("bad_end", [aborted(), Event(author="agent", error_code="X", error_message="")])
+    def test_one_held_when_the_run_ends_badly_is_not_given_to_the_page(self, bad_end: Event) -> None:
+        chunks = response_of(self.browser_call(), bad_end)
+
+        assert chunks[2:6] == [*held("c1", '{"n":1}'), failed("c1", UNFINISHED), c.FinishStep()]
+
+    def test_a_bad_end_leaves_a_question_to_whoever_keeps_it(self) -> None:
+        both = model(call("c1", n=1), call("c2"), long_running_tool_ids={"c1"})
+        chunks = response_of(both, asked(gated("c2")), aborted())
+
+        assert chunks[5:] == [
+            request("c2"),
+            failed("c1", UNFINISHED),
+            c.FinishStep(),
+            c.Abort(),
+            finish("interrupted"),
+        ]
+
+    def test_the_error_of_a_browser_is_an_error(self) -> None:
+        encoder = continued(self.browser_call())
+
+        assert fed(encoder, [from_browser("c1", {"error": "User denied Geolocation"})]) == [
+            failed("c1", "User denied Geolocation")
+        ]
+
+    def test_a_gated_one_is_executed_as_it_was_edited(self) -> None:
+        stored = [self.browser_call(), asked(gated("c1", n=1)), placeholder("c1")]
+        edited = verdict(c1=True, stamps={"c1": {"edited": {"n": 2}}})
+        encoder = continued(*stored)
+
+        assert fed(encoder, [edited]) == [replied("c1", True), about("c1", edited={"n": 2}), available("c1", n=2)]
+        assert [(one.id, one.input) for one in encoder.waiting()] == [("c1", {"n": 2})]
+        assert fed(encoder, [from_browser("c1", {})]) == [output("c1", {})]
+
+    def test_a_gated_one_that_expired_never_reaches_the_page(self) -> None:
+        encoder = continued(self.browser_call(), asked(gated("c1", n=1)))
+        late = verdict(c1=False, stamps={"c1": {"expired": True}})
+
+        assert fed(encoder, [late, answered(response("c1", {"error": "Too late."}))]) == [failed("c1", "Too late.")]
+
+    def test_a_gated_one_approved_and_answered_in_one_send(self) -> None:
+        encoder = continued(self.browser_call(), asked(gated("c1", n=1)))
+
+        assert fed(encoder, [verdict(c1=True), from_browser("c1", {"r": 1}), model(text("ok"))]) == [
+            replied("c1", True),
+            available("c1", n=1),
+            output("c1", {"r": 1}),
+            c.StartStep(),
+            *said("text-1", "ok"),
+        ]
+
+
+class TestContinuations:
+    def paused(self) -> Encoder:
+        """A gated call, one of the browser and one of the server, as the page has them when the run pauses."""
+        calls = model(call("pay"), call("place"), call("sky"), long_running_tool_ids={"place"})
+        return continued(calls, placeholder("pay", others=[response("sky", {})]), asked(gated("pay")))
+
+    def test_all_answers_come_before_the_first_step(self) -> None:
+        encoder = self.paused()
+        answers = [from_browser("place", {"lat": 1}), verdict(pay=True), answered(response("pay", {"paid": 5}))]
+
+        assert [encoder.start(), *fed(encoder, [*answers, partial(text("Done."))]), *encoder.end()] == [
+            START,
+            output("place", {"lat": 1}),
+            replied("pay", True),
+            output("pay", {"paid": 5}),
+            c.StartStep(),
+            *said("text-1", "Done."),
+            c.FinishStep(),
+            finish(),
+        ]
+
+    def test_a_part_of_the_answers_keeps_it_waiting(self) -> None:
+        encoder = self.paused()
+
+        assert [*fed(encoder, [from_browser("place", {})]), *encoder.end()] == [
+            output("place", {}),
+            finish("tool-calls"),
+        ]
+
+    def test_one_that_is_stopped_behind_the_outputs_does_not_make_the_client_send_again(self) -> None:
+        encoder = self.paused()
+        answers = [from_browser("place", {}), verdict(pay=False), answered(response("pay", REJECTED)), aborted()]
+
+        assert [*fed(encoder, answers), *encoder.end()] == [
+            output("place", {}),
+            replied("pay", False),
+            denied("pay"),
+            c.StartStep(),
+            c.FinishStep(),
+            c.Abort(),
+            finish("interrupted"),
+        ]
+
+    def test_one_that_ends_behind_the_outputs_does_not_make_the_client_send_again(self) -> None:
+        encoder = continued(model(call("c1"), long_running_tool_ids={"c1"}))
+
+        assert [*fed(encoder, [from_browser("c1", {})]), *encoder.end()] == [
+            output("c1", {}),
+            c.StartStep(),
+            c.FinishStep(),
+            finish(),
+        ]
+
+    def test_one_that_fails_behind_the_outputs_ends_with_the_error(self) -> None:
+        encoder = continued(model(call("c1"), long_running_tool_ids={"c1"}))
+        failure = Event(author="agent", error_code="X", error_message="")
+
+        assert [*fed(encoder, [from_browser("c1", {}), failure]), *encoder.end()] == [
+            output("c1", {}),
+            c.MessageMetadata(message_metadata={"author": "agent"}),
+            c.Error(error_text=explain_briefly(Failure("X", ""))),
+        ]
+
+    def test_a_question_in_a_later_step(self) -> None:
+        encoder = continued(model(call("c1")), asked(gated("c1")), verdict(c1=True), answered(response("c1", {})))
+
+        assert [*fed(encoder, [model(call("c2")), asked(gated("c2"))]), *encoder.end()] == [
+            c.StartStep(),
+            available("c2"),
+            request("c2"),
+            c.FinishStep(),
+            finish("tool-calls"),
+        ]
+
+
+class TestLatecomers:
+    def test_what_is_over_is_told_without_the_trigger(self) -> None:
+        browser = model(call("c1", n=1), call("c2"), long_running_tool_ids={"c1"})
+        events = [browser, asked(gated("c1", n=1)), verdict(c1=True, stamps={"c1": {"edited": {"n": 2}}})]
+        chunks = response_of(*events, from_browser("c1", {"r": 1}))
+        joined = for_latecomers(chunks[:-4])
+
+        assert joined[2:] == [
+            *held("c1", '{"n":1}'),
+            available("c2"),
+            request("c1"),
+            c.FinishStep(),
+            replied("c1", True),
+            about("c1", edited={"n": 2}),
+            *held("c1", '{"n":2}'),
+            output("c1", {"r": 1}),
+        ]
+        assert fold(for_latecomers(chunks)) == fold(chunks)
+
+    def test_what_still_waits_may_be_executed(self) -> None:
+        chunks = response_of(model(call("c1"), long_running_tool_ids={"c1"}))
+
+        assert for_latecomers(chunks) == chunks
+
+    def test_a_tool_of_the_provider_triggers_nothing(self) -> None:
+        tool = types.Part(tool_call=types.ToolCall(id="p1"))
+        chunks = response_of(model(tool, types.Part(tool_response=types.ToolResponse(id="p1", response={}))))
+
+        assert for_latecomers(chunks) == chunks
 
 
 class TestProviderTools:
@@ -856,8 +1197,21 @@ class TestBookkeeping:
 
         assert [one for one, _ in encoder.open_calls()] == ["run", "no"]
         assert [one for one, _ in encoder.unsettled_calls()] == ["run", "ask", "page", "no"]
+        assert [(one.id, one.phase) for one in encoder.waiting()] == [("ask", Phase.ASKED), ("page", Phase.HELD)]
         encoder.pause()
         assert [one for one, _ in encoder.open_calls()] == ["run", "no"]
+
+    def test_who_waits_and_for_what(self) -> None:
+        encoder = Encoder(MESSAGE)
+        fed(encoder, [model(call("c1", "pay", n=1), call("c2", "place"), long_running_tool_ids={"c2"})])
+        fed(encoder, [asked(gated("c1", "pay", n=1))])
+        encoder.end()
+
+        pay, place = encoder.waiting()
+        assert (pay.name, pay.input, pay.ask, pay.browser, pay.phase) == ("pay", {"n": 1}, "ask-c1", False, Phase.ASKED)
+        assert (place.name, place.ask, place.browser, place.phase) == ("place", None, True, Phase.RUNNING)
+        fed(encoder, [verdict(c1=True), from_browser("c2", {})])
+        assert encoder.waiting() == []
 
     def test_pause_closes_and_the_message_goes_on(self) -> None:
         encoder = Encoder(MESSAGE)

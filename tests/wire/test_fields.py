@@ -75,6 +75,10 @@ PAIRS: Mapping[str, tuple[list[Event], list[Event]]] = {
         [model(text("x"))],
         [model(text("x"), cache_metadata={"fingerprint": "f", "contents_count": 1})],
     ),
+    "Event.custom_metadata": (
+        [model(call("c1")), asked(gated("c1"))],
+        [model(call("c1")), asked(gated("c1"), c1={"scopes": ["once"]})],
+    ),
     "Event.citation_metadata": (
         [model(text("x"))],
         [model(text("x"), citation_metadata=types.CitationMetadata(citations=[types.Citation(title="A")]))],

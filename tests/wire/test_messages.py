@@ -171,6 +171,27 @@ class TestTools:
             state="output-denied", approval=answered
         )
 
+    @pytest.mark.parametrize(
+        ("outcome", "settled"),
+        [
+            (c.ToolOutputAvailable(tool_call_id="c1", output=1), {"state": "output-available", "output": 1}),
+            (c.ToolOutputError(tool_call_id="c1", error_text="x"), {"state": "output-error", "error_text": "x"}),
+            (c.ToolOutputDenied(tool_call_id="c1"), {"state": "output-denied"}),
+            (
+                c.ToolApprovalRequest(approval_id="a1", tool_call_id="c1"),
+                {"state": "approval-requested", "approval": Approval(id="a1")},
+            ),
+        ],
+        ids=lambda one: type(one).__name__,
+    )
+    def test_a_call_may_be_asked_about_or_settled_straight_from_its_text(self, outcome: Chunk, settled: Any) -> None:
+        chunks = [
+            c.ToolInputStart(tool_call_id="c1", tool_name="pay"),
+            c.ToolInputDelta(tool_call_id="c1", input_text_delta='{"n":1}'),
+        ]
+
+        assert only_part(*chunks, outcome) == tool(**settled)
+
     def test_an_approval_finds_its_call_among_others(self) -> None:
         message = fold(
             [

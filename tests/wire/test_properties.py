@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from adkwire.runs.adk import ending_event, partial_event, seal_event
+from adkwire.runs.own_events import ending_event, partial_event, response_event
 from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
 from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Encoder
+from adkwire.wire.encoder import Encoder, for_latecomers
 from adkwire.wire.messages import ReasoningPart, TextPart, ToolPart, UIMessage, fold
 from adkwire.wire.profiles import Profile
 from tests.wire.adk_events import MESSAGE, aborted, answered, fed, model, partial, response, text
@@ -66,18 +66,23 @@ def _last_events(encoder: Encoder, ending: str, stored: list[Event]) -> Iterable
         yield aborted()
     if ending == "model fails":
         yield Event(author="agent", error_code="RuntimeError", error_message="boom")
-    unsaved, calls = encoder.unsaved(), encoder.open_calls()
+    unsaved = encoder.unsaved()
+    calls = encoder.open_calls() if ending == "done" else encoder.unsettled_calls()
     lost = ending == "lost" and encoder.failure is None
     yield from [partial_event(one, "i1", {}) for one in unsaved]
     if calls:
-        yield seal_event(calls, UNFINISHED, "agent", "i1", {})
+        yield response_event([(one, name, {"error": UNFINISHED}) for one, name in calls], "agent", "i1", {})
     if lost:
         yield ending_event(RuntimeError("boom"), "agent", "i1", {})
 
 
-def reloaded(stored: list[Event]) -> UIMessage:
+def read_again(stored: list[Event]) -> list[Chunk]:
     encoder = Encoder(MESSAGE)
-    return fold([encoder.start(), *fed(encoder, stored), *encoder.end()])
+    return [encoder.start(), *fed(encoder, stored), *encoder.end()]
+
+
+def reloaded(stored: list[Event]) -> UIMessage:
+    return fold(read_again(stored))
 
 
 @st.composite
@@ -149,7 +154,39 @@ def test_the_page_gets_a_gated_call_only_after_the_yes(streamed: Streamed) -> No
         elif isinstance(chunk, c.ToolApprovalResponse) and chunk.approved:
             approved.add(chunk.approval_id.removeprefix("ask-"))
         elif isinstance(chunk, c.ToolInputAvailable) and chunk.tool_name == "gated_browser":
-            assert chunk.tool_call_id in approved or chunk.tool_call_id not in asked
+            assert chunk.tool_call_id in approved
+
+
+@thorough
+@given(streams())
+def test_a_refused_call_never_reaches_the_page(streamed: Streamed) -> None:
+    given_out = [chunk.tool_name for chunk in streamed.chunks if isinstance(chunk, c.ToolInputAvailable)]
+
+    assert "refused_browser" not in given_out
+
+
+@thorough
+@given(streams())
+def test_a_page_that_joins_sees_the_same_and_executes_nothing_that_is_over(streamed: Streamed) -> None:
+    chunks = read_again(streamed.stored)
+    joined = for_latecomers(chunks)
+
+    message = fold(joined)
+    assert msgspec.to_builtins(message) == msgspec.to_builtins(fold(chunks))
+    given_out = {chunk.tool_call_id for chunk in joined if isinstance(chunk, c.ToolInputAvailable)}
+    for part in message.parts:
+        if isinstance(part, ToolPart) and part.state.startswith("output"):
+            assert part.tool_call_id not in given_out
+
+
+@thorough
+@given(streams())
+def test_who_waits_is_what_the_page_shows_waiting(streamed: Streamed) -> None:
+    encoder = Encoder(MESSAGE)
+    message = fold([encoder.start(), *fed(encoder, streamed.stored), *encoder.end()])
+
+    shown = [part for part in message.parts if isinstance(part, ToolPart) and not part.state.startswith("output")]
+    assert [(one.id, one.input) for one in encoder.waiting()] == [(part.tool_call_id, part.input) for part in shown]
 
 
 @thorough

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 
 from google.adk.agents import LlmAgent
 from google.adk.models.base_llm import BaseLlm
+from google.adk.tools.function_tool import FunctionTool
 
+from adkwire import Policy, Rule
 from adkwire.demo.model import OfflineModel
-from adkwire.demo.tools import draw, get_weather
+from adkwire.demo.tools import change_bgm, draw, get_location, get_timezone, get_weather, process_payment
 
 DEFAULT_MODEL = "gemini-3.5-flash"
+POLICY = Policy([Rule("process_payment", "ask", grant="never", retry=True)])
+"""Each payment is asked for by itself. It may be retried: the tool uses the call's id as its idempotency key."""
 
 _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _INSTRUCTION = (
@@ -30,10 +34,17 @@ def build_agent(environ: Mapping[str, str] = os.environ) -> LlmAgent:
     model: str | BaseLlm = OfflineModel() if is_offline(environ) else environ.get("ADKWIRE_MODEL") or DEFAULT_MODEL
     return LlmAgent(
         name="demo",
-        description="Shows text, tools and pictures.",
+        description="Shows text, tools, approvals and pictures.",
         model=model,
         instruction=_INSTRUCTION,
-        tools=[get_weather, draw],
+        tools=[
+            get_weather,
+            FunctionTool(process_payment, require_confirmation=True),
+            get_location,
+            change_bgm,
+            get_timezone,
+            draw,
+        ],
     )
 
 

@@ -1,7 +1,10 @@
 """The sentences of the offline model, in English and Japanese. Pure: facts in, text out."""
 
 import json
+import math
+import re
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any, Literal, cast
 
 from adkwire.demo import images, names
@@ -38,6 +41,38 @@ _TASKS: dict[str, dict[Language, str]] = {
     "draw": {"en": "draw the picture", "ja": "絵の作成"},
 }
 
+# A call that was not executed, or perhaps was, told by the words of its result.
+_OUTCOMES: list[tuple[str, dict[Language, str]]] = [
+    (
+        r"(?:user|person) (?:refused|rejected|denied) (?:this|the) (?:tool )?call\b|\btool call is rejected",
+        {
+            "en": "You refused, so I did not {task}{reason}.",
+            "ja": "許可されなかったため、{task}は行いませんでした{reason}。",
+        },
+    ),
+    (
+        r"\bnobody answered\b|\bcall (?:has )?expired\b",
+        {
+            "en": "Nobody answered in time, so I did not {task}.",
+            "ja": "時間内に回答がなかったため、{task}は行いませんでした。",
+        },
+    ),
+    (
+        r"\bwent on without\b|\bsuperseded\b",
+        {
+            "en": "You went on without answering, so I did not {task}.",
+            "ja": "回答がないまま会話が進んだため、{task}は行いませんでした。",
+        },
+    ),
+    (
+        r"\b(?:outcome|fate)\b.*\bunknown\b|\bis not known\b",
+        {
+            "en": "I do not know whether I could {task}: please check before you try again.",
+            "ja": "{task}が完了したかどうか分かりません。もう一度行う前に確認してください。",
+        },
+    ),
+]
+
 _EXAMPLES: list[tuple[str | None, dict[Language, str]]] = [
     ("get_weather", {"en": "weather in Tokyo", "ja": "東京の天気"}),
     ("draw", {"en": "draw a cat", "ja": "猫を描いて"}),
@@ -62,7 +97,7 @@ _CONDITIONS = {
 
 def result(tool: str, response: Mapping[str, Any], language: Language) -> str:
     """One sentence about what a tool gave back."""
-    facts = _unwrapped(response)
+    facts = {key: _readable(key, value) for key, value in _unwrapped(response).items()}
     if "error" in facts or facts.get("success") is False:
         return _failure(tool, facts, language)
     if language == "ja":
@@ -125,9 +160,41 @@ def _failure(tool: str, facts: Mapping[str, Any], language: Language) -> str:
     told = [str(facts[key]).rstrip(".。") for key in ("error", "reason", "message") if facts.get(key)]
     why = "; ".join(dict.fromkeys(told))
     task = _TASKS.get(tool, {"en": f"use {tool}", "ja": tool})[language]
+    for pattern, said in _OUTCOMES:
+        if re.search(pattern, str(facts.get("error")), re.IGNORECASE):
+            reason = str(facts.get("reason") or "").rstrip(".。")
+            return said[language].format(task=task, reason=_aside(reason, language))
     if language == "ja":
         return f"申し訳ありません、{task}はできませんでした" + (f"({why})。" if why else "。")
     return f"Sorry, I could not {task}" + (f": {why}." if why else ".")
+
+
+def _aside(reason: str, language: Language) -> str:
+    if not reason:
+        return ""
+    return f"(理由: {reason})" if language == "ja" else f" ({reason})"
+
+
+def _readable(key: str, value: Any) -> Any:
+    """A fact as a person says it: 5.0 is 5, and a time of day needs no date."""
+    match key, value:
+        case "local_time", str():
+            return _time_of_day(value)
+        case (("latitude" | "longitude"), float()):
+            return round(value, 5)
+        case "accuracy", float() if math.isfinite(value):
+            return round(value)
+        case _, float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def _time_of_day(moment: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(moment):%H:%M}"
+    except ValueError:
+        return moment
 
 
 def _unwrapped(response: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""The tools of the demo agent."""
+"""The tools of the demo agent: some run here, some in the browser, some ask first."""
 
 import asyncio
 import hashlib
-from typing import Any
+import math
+from typing import Any, Literal
 
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from typing_extensions import TypedDict  # pydantic reads the one of `typing` only from Python 3.12 on
 
+from adkwire import client_tool
 from adkwire.demo.picture import paint
 
 _CONDITIONS = ("sunny", "partly cloudy", "cloudy", "rainy", "windy")
@@ -37,3 +41,70 @@ async def draw(subject: str) -> dict[str, Any]:
     # Painting takes a while; in a thread other chats go on.
     png = await asyncio.to_thread(paint, subject)
     return {"subject": subject, "image": types.Part(inline_data=types.Blob(mime_type="image/png", data=png))}
+
+
+async def process_payment(
+    amount: float, recipient: str, currency: str = "USD", *, tool_context: ToolContext
+) -> dict[str, Any]:
+    """Pay money to someone. The user is asked before anything is paid.
+
+    Args:
+        amount: How much to pay, more than 0.
+        recipient: Who gets the money.
+        currency: The ISO code of the currency.
+    """
+    if not 0 < amount < math.inf:
+        return {"success": False, "error": f"The amount must be more than 0, not {amount}. Nothing was paid."}
+    # The call's id is the idempotency key: a call that is run again after a crash is the same transaction.
+    key = hashlib.sha256((tool_context.function_call_id or "").encode()).hexdigest()
+    return {
+        "success": True,
+        "amount": amount,
+        "recipient": recipient,
+        "currency": currency,
+        "transaction_id": f"TX-{key[:12].upper()}",
+    }
+
+
+class Location(TypedDict):
+    """Where a device is."""
+
+    latitude: float
+    longitude: float
+    accuracy: float
+
+
+class Playing(TypedDict):
+    """What the music does after a change."""
+
+    success: bool
+    track: int
+
+
+class LocalTime(TypedDict):
+    """The clock of a device."""
+
+    timezone: str
+    local_time: str
+
+
+@client_tool(require_confirmation=True)
+def get_location() -> Location:
+    """Get the position of the user's device: latitude and longitude in degrees, accuracy in metres."""
+    raise NotImplementedError
+
+
+@client_tool(require_confirmation=True)
+def change_bgm(track: Literal[0, 1]) -> Playing:
+    """Change the background music of the page.
+
+    Args:
+        track: Which of the two tracks to play.
+    """
+    raise NotImplementedError
+
+
+@client_tool
+def get_timezone() -> LocalTime:
+    """Get the time zone and the local time of the user's device."""
+    raise NotImplementedError

@@ -7,11 +7,10 @@ import importlib.util
 import logging
 import sys
 import warnings
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias, cast
+from collections.abc import AsyncGenerator, Collection, Generator, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from google.adk.agents import BaseAgent, LlmAgent
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ignore[reportPrivateImportUsage]
 from google.adk.apps import App, ResumabilityConfig
 from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
@@ -27,18 +26,29 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
 from google.adk.telemetry.context import TelemetryConfig
 from google.adk.tools.base_tool import BaseTool
-from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import BaseNode
 from google.genai import types
 
 from adkwire.errors import ConfigError, Unavailable
+from adkwire.gate.client_tool import ClientTool
+from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import PendingCall
 from adkwire.runs.history import marked
+from adkwire.runs.own_events import (
+    answer_event,
+    is_released,
+    output_part,
+    shapes_of,
+    verdict_event,
+    verdict_part,
+    verdicts_of,
+)
 from adkwire.runs.pacing import paced_agent
+from adkwire.runs.plugin import GatePlugin, schema_of
 from adkwire.runs.sessions import ChatKey, MarkedSessions, SqliteSessions
 from adkwire.settings import Settings
-from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.decoder import UserMessage
-from adkwire.wire.encoder import ABORTED, OWN_STATE, Encoder, Unsaved
+from adkwire.wire.encoder import OWN_STATE
 from adkwire.wire.media import Media
 
 logger = logging.getLogger("adkwire")
@@ -46,7 +56,6 @@ logger = logging.getLogger("adkwire")
 TITLE = f"{OWN_STATE}title"
 CREATED = f"{OWN_STATE}created"
 _RESTORED = "adkwire-restored"
-SUPERSEDED = "The user went on without answering; this call was not executed."
 
 # ADK tries this optional import on every turn and Python does not remember failures: it costs a third of a short turn.
 if importlib.util.find_spec("a2a") is None:
@@ -55,6 +64,8 @@ if importlib.util.find_spec("a2a") is None:
 
 Target: TypeAlias = BaseNode | App
 """What can be served: an agent, a workflow, or an app around one."""
+Mark: TypeAlias = dict[str, Any]
+"""What is stamped on events."""
 
 
 class Services(NamedTuple):
@@ -69,6 +80,7 @@ class ToolInfo(NamedTuple):
     """What `/api/info` says about a tool."""
 
     name: str
+    kind: Literal["server", "client"]
     asks: bool
     """Whether it asks a person before it runs, always or depending on its arguments."""
     schema: dict[str, Any] | None
@@ -77,11 +89,11 @@ class ToolInfo(NamedTuple):
 class Adk:
     """An agent, an app or a workflow, ready to run turns on ADK sessions."""
 
-    def __init__(self, target: Target, settings: Settings, services: Services) -> None:
+    def __init__(self, target: Target, settings: Settings, services: Services, gate: ToolGate) -> None:
         self._target = target.root_agent if isinstance(target, App) else target
-        self._plugin = GuardPlugin(detail=settings.error_detail)
-        self._app = _prepared(target, settings.events_per_second, self._plugin)
         self._sessions = MarkedSessions(services.session or _default_sessions(settings))
+        self._plugin = GatePlugin(gate, self._sessions, detail=settings.error_detail)
+        self._app = _prepared(target, settings.events_per_second, self._plugin)
         self._artifacts = services.artifact or InMemoryArtifactService()
         self._runner = Runner(
             app=self._app,
@@ -107,26 +119,69 @@ class Adk:
         model = self._target.canonical_model if isinstance(self._target, LlmAgent) else None
         return getattr(model, "offline", False) is True
 
-    async def turn(
-        self, key: ChatKey, message: UserMessage, mark: dict[str, Any], abort: asyncio.Event
-    ) -> AsyncGenerator[Event, None]:
+    def turn(self, key: ChatKey, message: UserMessage, mark: Mark, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """Run one user message and yield ADK's events; what is stored of them is stamped with `mark`."""
+        content = types.Content(role="user", parts=[_part(part) for part in message.parts])
+        return self._run(key, content, mark, abort, {})
+
+    async def go_on(
+        self, key: ChatKey, calls: Sequence[PendingCall], told: Collection[str], mark: Mark, abort: asyncio.Event
+    ) -> AsyncGenerator[Event, None]:
+        """Give the agent the answers to all calls of its last step and yield what it does with them.
+
+        `told` are the calls whose verdict the session has. Of agents side by side ADK wakes only one by a message, so
+        each gets its answers by itself.
+        """
+        for branch in dict.fromkeys(call.branch for call in calls):
+            answers = [call for call in calls if call.branch == branch]
+            async with contextlib.aclosing(self._answer(key, answers, told, mark, abort)) as events:
+                async for event in events:
+                    yield event
+
+    async def _answer(
+        self, key: ChatKey, calls: Sequence[PendingCall], told: Collection[str], mark: Mark, abort: asyncio.Event
+    ) -> AsyncGenerator[Event, None]:
+        """ADK loses a browser's output that comes in one message with a verdict, and must not be given the approval of
+        a browser call, which it would take for the order to run it: both are put into the session beside it."""
+        outputs = [call for call in calls if is_released(call)]
+        verdicts = [call for call in calls if not is_released(call)]
+        beside = [verdict_event(call, mark) for call in outputs if call.ask and call.call not in told]
+        if verdicts:
+            beside += [answer_event(call, output_part(call), {**mark, **shapes_of([call])}) for call in outputs]
+        for event in beside:
+            await self.append(key, [event])
+            yield event
+        parts = [verdict_part(call) for call in verdicts] or [output_part(call) for call in outputs]
+        content = types.Content(role="user", parts=parts)
+        said = {**verdicts_of(verdicts), **shapes_of(outputs)}
+        # Not every kind of agent makes ADK yield the user's event, so it is shown from here.
+        yield Event(author="user", content=content, custom_metadata=marked(None, {**mark, **said}))
+        async with contextlib.aclosing(self._run(key, content, mark, abort, said)) as events:
+            async for event in events:
+                yield event
+
+    async def _run(
+        self, key: ChatKey, content: types.Content, mark: Mark, abort: asyncio.Event, said: Mark
+    ) -> AsyncGenerator[Event, None]:
         events = self._runner.run_async(
             user_id=key.user,
             session_id=key.chat,
-            new_message=types.Content(role="user", parts=[_part(part) for part in message.parts]),
+            new_message=content,
             run_config=RunConfig(streaming_mode=StreamingMode.SSE, telemetry=self._telemetry),
             abort_signal=abort,
         )
-        invocation_id = ""
-        try:
-            with self._sessions.marking(key, mark):
-                async with contextlib.aclosing(events):
-                    async for event in events:
-                        invocation_id = event.invocation_id
-                        yield event
-        finally:
-            self._plugin.forget(invocation_id)
+        with self._sessions.marking(key, mark, said):
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    yield event
+
+    def result_of(self, invocation_id: str, call_id: str) -> dict[str, Any] | None:
+        """What a call of a run gave that the session does not hold."""
+        return self._plugin.result_of(invocation_id, call_id)
+
+    def forget(self, invocation_id: str) -> None:
+        """The run of this invocation is over."""
+        self._plugin.forget(invocation_id)
 
     async def load(self, key: ChatKey, *, recent: int | None = None) -> Session | None:
         """The session of a chat, whole or with its newest events only; None when there is none."""
@@ -209,96 +264,6 @@ def _store_errors() -> Generator[None, None, None]:
         raise Unavailable("The session store does not answer.", hint="Try again in a moment.") from error
 
 
-class GuardPlugin(BasePlugin):
-    """What adkwire does inside ADK's run: keep a raising tool from ending it, and note when a speaker began."""
-
-    def __init__(self, *, detail: bool) -> None:
-        super().__init__(name="adkwire")
-        self._detail = detail
-        self._began: dict[tuple[str, str], float] = {}
-
-    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
-        """Agents side by side are stored in the order they end and shown in the order they begin: stamp the latter."""
-        if event.branch is None:
-            return
-        speaker = (event.invocation_id, event.branch)
-        if event.partial:
-            self._began.setdefault(speaker, event.timestamp)
-        elif (at := self._began.pop(speaker, None)) is not None:
-            event.custom_metadata = marked(event.custom_metadata, {"at": at})
-
-    def forget(self, invocation_id: str) -> None:
-        """Drop what a run that was cut off has left behind."""
-        for speaker in [speaker for speaker in self._began if speaker[0] == invocation_id]:
-            del self._began[speaker]
-
-    async def on_tool_error_callback(
-        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: BaseException
-    ) -> dict[str, Any]:
-        """Turn the exception into an answer; its words only where the settings let them out."""
-        name = type(error).__name__
-        if not isinstance(error, asyncio.CancelledError):
-            logger.warning("tool %s raised %s", tool.name, name, exc_info=error)
-        return {"error": f"{name}: {error}" if self._detail and str(error) else f"The tool failed ({name})."}
-
-
-def partial_event(unsaved: Unsaved, invocation_id: str, mark: dict[str, Any]) -> Event:
-    """What was shown and not stored, as the model event ADK would have stored."""
-    parts = [
-        part if isinstance(part, types.Part) else types.Part(text=_storable(part), thought=kind == "reasoning" or None)
-        for kind, part in unsaved.parts
-    ]
-    return Event(
-        author=unsaved.author,
-        branch=unsaved.branch,
-        invocation_id=invocation_id,
-        content=types.Content(role="model", parts=parts),
-        custom_metadata=marked(None, mark),
-        interrupted=True,
-    )
-
-
-def _storable(text: str) -> str:
-    """Half a surrogate pair cannot be stored; on the wire it was a question mark."""
-    return text.encode(errors="replace").decode()
-
-
-def seal_leftovers(encoder: Encoder, author: str, invocation_id: str, mark: dict[str, Any]) -> list[Event]:
-    """Answers for the calls of a turn that is over: what ran has an unknown fate, what waited never ran."""
-    running = encoder.open_calls()
-    waiting = [call for call in encoder.unsettled_calls() if call not in running]
-    reasons = ((running, UNFINISHED), (waiting, SUPERSEDED))
-    return [seal_event(calls, reason, author, invocation_id, mark) for calls, reason in reasons if calls]
-
-
-def seal_event(
-    calls: Iterable[tuple[str, str]], reason: str, author: str, invocation_id: str, mark: dict[str, Any]
-) -> Event:
-    """An answer for calls that will never get one, so that the model's context stays legal."""
-    parts = [
-        types.Part(function_response=types.FunctionResponse(id=call, name=name, response={"error": reason}))
-        for call, name in calls
-    ]
-    return Event(
-        author=author,
-        invocation_id=invocation_id,
-        content=types.Content(role="user", parts=parts),
-        custom_metadata=marked(None, mark),
-    )
-
-
-def ending_event(cut: BaseException, author: str, invocation_id: str, mark: dict[str, Any]) -> Event:
-    """A failure or a cancellation that ADK did not write down itself."""
-    cancelled = isinstance(cut, asyncio.CancelledError)
-    return Event(
-        author=author,
-        invocation_id=invocation_id,
-        error_code=ABORTED if cancelled else type(cut).__name__,
-        error_message=None if cancelled else str(cut),
-        custom_metadata=marked(None, mark),
-    )
-
-
 def _initial_state(session: Session) -> dict[str, Any]:
     """State that came with the session: ADK's rewind resets what no event has set, so it must be put back."""
     set_by_events = {name for event in session.events if not _is_restoring(event) for name in event.actions.state_delta}
@@ -343,11 +308,10 @@ def _resumable() -> ResumabilityConfig:
 
 
 def _default_sessions(settings: Settings) -> BaseSessionService:
-    path = settings.db_path
+    path = settings.made_db_path()
     if path is None:
         return InMemorySessionService()
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return SqliteSessions(str(path))
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"Cannot keep chats in {path}: {error}. Choose another file with --db.") from None
@@ -372,14 +336,9 @@ def agents_in(node: BaseNode | None) -> Iterator[BaseNode]:
 
 
 def _tool_info(tool: BaseTool) -> ToolInfo:
-    declaration = tool._get_declaration()  # pyright: ignore[reportPrivateUsage] - there is no public way
-    schema: Any = None
-    if declaration is not None:
-        schema = declaration.parameters_json_schema
-        if schema is None and declaration.parameters is not None:
-            schema = declaration.parameters.model_dump(mode="json", by_alias=True, exclude_none=True)
-    asks = bool(getattr(tool, "_require_confirmation", False))
-    return ToolInfo(tool.name, asks, cast("dict[str, Any] | None", schema))
+    browser = isinstance(tool, ClientTool)
+    asks = tool.require_confirmation if browser else getattr(tool, "_require_confirmation", False)
+    return ToolInfo(tool.name, "client" if browser else "server", bool(asks), schema_of(tool))
 
 
 _LOADED_LATE = (

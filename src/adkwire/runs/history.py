@@ -5,9 +5,9 @@ assistant message it belongs to and the user message that was answered, so no ta
 without a stamp, from other programs that use the same session, are grouped by invocation.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from google.adk.events.event import Event
 from msgspec import UNSET
@@ -16,9 +16,7 @@ from adkwire.wire.chunks import Chunk
 from adkwire.wire.encoder import Encoder, Explain, explain_briefly
 from adkwire.wire.media import Media
 from adkwire.wire.messages import FilePart, Part, TextPart, UIMessage, fold
-from adkwire.wire.parts import data_url
-
-STAMP = "adkwire"
+from adkwire.wire.parts import STAMP, data_url
 
 
 def mark_of(message: str, user: str) -> dict[str, Any]:
@@ -55,17 +53,27 @@ class Turn:
             chunks += encoder.feed(event)
         return encoder, chunks
 
-    def messages(self) -> list[UIMessage]:
-        """The user's message and the answer, as `useChat` holds them."""
+    def messages(self, since: "Since | None" = None) -> list[UIMessage]:
+        """The user's message and the answer, as `useChat` holds them, with what happened since it was stored."""
         encoder, chunks = self.encoder()
-        answer = fold([*chunks, *encoder.end()])
-        return [*self.question(), answer]
+        sealed, answered = since(self, encoder) if since is not None else ([], [])
+        for event in sealed:
+            chunks += encoder.feed(event)
+        chunks += encoder.end()
+        # Behind the end: an answer that waits for its siblings must not look like a call that did not finish.
+        for event in answered:
+            chunks += encoder.feed(event)
+        return [*self.question(), fold(chunks)]
 
     def question(self) -> list[UIMessage]:
         """The user's message, if the turn began with one."""
         if self.asked is None:
             return []
         return [UIMessage(id=self.user_id, role="user", parts=user_parts(said_in(self.asked)))]
+
+
+Since: TypeAlias = Callable[[Turn, Encoder], tuple[list[Event], list[Event]]]
+"""What happened to a turn's calls and is not in the session: those that are over, and those that have an answer."""
 
 
 def alive(events: Iterable[Event]) -> list[Event]:

@@ -8,20 +8,24 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import aclosing
+from typing import TypeAlias
 
 import msgspec
 from google.adk.events.event import Event
 
-from adkwire.runs.adk import Adk, ending_event, partial_event, seal_event, seal_leftovers
+from adkwire.gate.gate import ToolGate
+from adkwire.runs.adk import Adk
 from adkwire.runs.history import mark_of
+from adkwire.runs.own_events import LOST, LooseEnds, Response, ending_event, partial_event, why_not
+from adkwire.runs.parked import responses_of
 from adkwire.runs.sessions import ChatKey
 from adkwire.stores.base import Batch, StreamLog
 from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk, Error
 from adkwire.wire.decoder import TurnInput, UserMessage
-from adkwire.wire.encoder import Encoder, Explain
+from adkwire.wire.encoder import Encoder
 from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
@@ -32,32 +36,52 @@ STOP_PATIENCE = 10.0
 _HEAD_START = 0.01
 """Seconds that the first reader has to get `start` out before ADK takes the loop for some milliseconds."""
 
+Prepare: TypeAlias = Callable[[], Awaitable[None]]
+Source: TypeAlias = Callable[[asyncio.Event], AsyncGenerator[Event, None]]
+"""What drives a run: ADK's events for a turn or a continuation, until the abort signal is set."""
+
 
 class Run:
     """One answer in the making, or made."""
 
     def __init__(
-        self, run_id: str, key: ChatKey, message_id: str, turn: TurnInput, message: UserMessage, *, explain: Explain
+        self,
+        run_id: str,
+        key: ChatKey,
+        message: UserMessage,
+        encoder: Encoder,
+        *,
+        request: bytes = b"",
+        prefix: Sequence[Chunk] = (),
+        delivers: Collection[str] = (),
+        invocation: str = "",
+        author: str = "",
     ) -> None:
         self.id = run_id
         self.key = key
-        self.request = fingerprint(turn)
-        self.trigger = turn.trigger
-        self.replaces = turn.replaces
         self.message = message
-        self.message_id = message_id
-        self.encoder = Encoder(message_id, explain=explain)
-        self.mark = mark_of(message_id, message.id)
+        self.message_id = encoder.message_id
+        self.encoder = encoder
+        self.request = request
+        """The fingerprint of the request that began it."""
+        self.prefix = prefix
+        """What its message held before, for those who come without it."""
+        self.delivers = frozenset(delivers)
+        """The calls whose answers it brings to the agent."""
+        self.mark = mark_of(self.message_id, message.id)
         self.done = asyncio.Event()
         self.noticed = asyncio.Event()
         """Set when somebody has read the first of it."""
         self.readers = 0
+        self.ended: Callable[[Run], None] | None = None
+        """Called when it is done."""
         self._abort = asyncio.Event()
+        self._why = "stopped"
         self._task: asyncio.Task[None] | None = None
         self._queued = False
         self._deadline: asyncio.TimerHandle | None = None
-        self._invocation = ""
-        self._author = ""
+        self._invocation = invocation
+        self._author = author
 
     @property
     def active(self) -> bool:
@@ -69,14 +93,17 @@ class Run:
         """Whether it was told to end."""
         return self._abort.is_set()
 
-    async def begin(self, adk: Adk, log: StreamLog, prepare: Callable[[], Awaitable[None]]) -> None:
+    async def begin(
+        self, adk: Adk, gate: ToolGate, log: StreamLog, source: Source, prepare: Prepare | None = None
+    ) -> None:
         """Say `start` at once, then let the task do the rest."""
         try:
             await log.append(self.id, encode_chunks([self.encoder.start()]))
         except BaseException:
             self.done.set()
             raise
-        self._task = asyncio.create_task(self._drive(adk, log, prepare), name=f"adkwire-run-{self.id}")
+        driving = self._drive(adk, gate, log, source, prepare)
+        self._task = asyncio.create_task(driving, name=f"adkwire-run-{self.id}")
 
     async def stop(self) -> None:
         """End it, and return when nothing more can come of it."""
@@ -99,8 +126,10 @@ class Run:
         finally:
             self._queued = False
 
-    def abort(self) -> None:
+    def abort(self, why: str = "stopped") -> None:
         """Ask it to end, without waiting."""
+        if not self._abort.is_set():
+            self._why = why
         self._abort.set()
 
     def abort_after(self, seconds: float) -> None:
@@ -115,16 +144,17 @@ class Run:
             self._deadline.cancel()
             self._deadline = None
 
-    def leftovers(self) -> list[Event]:
-        """The answers its calls still need once the user goes on without them."""
-        return seal_leftovers(self.encoder, self._author, self._invocation, self.mark)
+    def loose_ends(self) -> LooseEnds:
+        """Its calls, which may need answers once the user goes on without them."""
+        return LooseEnds(self.encoder, self._author, self._invocation, self.mark)
 
-    async def _drive(self, adk: Adk, log: StreamLog, prepare: Callable[[], Awaitable[None]]) -> None:
+    async def _drive(self, adk: Adk, gate: ToolGate, log: StreamLog, source: Source, prepare: Prepare | None) -> None:
         cut: Exception | asyncio.CancelledError | None = None
         try:
             await self._head_start()
-            await prepare()
-            async with aclosing(adk.turn(self.key, self.message, self.mark, self._abort)) as events:
+            if prepare is not None:
+                await prepare()
+            async with aclosing(source(self._abort)) as events:
                 async for event in events:
                     await self._take(event, log)
         except asyncio.CancelledError as error:
@@ -134,7 +164,7 @@ class Run:
             cut = error
             logger.warning("run %s failed: %s", self.id, type(error).__name__, exc_info=error)
         finally:
-            await self._finish(adk, log, cut)
+            await self._finish(adk, gate, log, cut)
 
     async def _head_start(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -147,11 +177,11 @@ class Run:
         if chunks := self.encoder.feed(event):
             await log.append(self.id, encode_chunks(chunks))
 
-    async def _finish(self, adk: Adk, log: StreamLog, cut: BaseException | None) -> None:
+    async def _finish(self, adk: Adk, gate: ToolGate, log: StreamLog, cut: BaseException | None) -> None:
         """Make session and stream agree on how it ended, then close the stream whatever happens."""
         chunks: list[Chunk] = []
         try:
-            for event in self._last_events(cut) if self._invocation else ():
+            for event in await self._last_events(adk, gate, cut) if self._invocation else ():
                 await adk.append(self.key, [event])
                 chunks += self.encoder.feed(event)
         except Exception:
@@ -168,15 +198,34 @@ class Run:
             logger.exception("run %s: its stream could not be closed", self.id)
         finally:
             self.keep()
+            adk.forget(self._invocation)
             self.message = self.message._replace(parts=())
             self.done.set()
+            if self.ended is not None:
+                self.ended(self)
 
-    def _last_events(self, cut: BaseException | None) -> list[Event]:
+    async def _last_events(self, adk: Adk, gate: ToolGate, cut: BaseException | None) -> list[Event]:
         """What ADK did not write down: text that was shown, calls nobody will answer, why it ended."""
         events = [partial_event(unsaved, self._invocation, self.mark) for unsaved in self.encoder.unsaved()]
-        if calls := self.encoder.open_calls():
-            events.append(seal_event(calls, UNFINISHED, self._author, self._invocation, self.mark))
-        return events + self._ending(cut)
+        return events + await self._seals(adk, gate) + self._ending(cut)
+
+    async def _seals(self, adk: Adk, gate: ToolGate) -> list[Event]:
+        """Answers for the calls that were running and, when it was stopped, for those that wait for someone."""
+        known: dict[str, Response] = {}
+        reason = self._why if self.stopping else "failed"
+        why = why_not(reason)
+        for call, _ in self.encoder.open_calls():
+            result = adk.result_of(self._invocation, call)
+            if result is None:
+                result = {"error": UNFINISHED if await gate.abandon(*self.key, call, reason) else why}
+            known[call] = result
+        if self.stopping:
+            known |= responses_of(await gate.void(*self.key, self._why))
+            return self.loose_ends().sealed(known, otherwise=why)
+        for call in self.encoder.waiting():
+            if await gate.get(*self.key, call.id) is None:
+                known[call.id] = {"error": LOST}
+        return self.loose_ends().sealed(known, otherwise=None)
 
     def _ending(self, cut: BaseException | None) -> list[Event]:
         """How it was cut off, unless ADK's own events have told it."""

@@ -10,6 +10,7 @@ the time to a first word, and with some dozens of chats at once ends in "databas
 
 import asyncio
 import contextlib
+import sqlite3
 from collections.abc import AsyncGenerator, Generator
 from typing import Any, NamedTuple, cast
 
@@ -24,7 +25,6 @@ from adkwire.runs.history import marked
 
 _ON_OPEN = (
     "PRAGMA foreign_keys = ON",
-    "PRAGMA journal_mode = WAL",
     # A killed process loses nothing; after a power cut the last moments may be missing, the file is whole.
     "PRAGMA synchronous = NORMAL",
     "PRAGMA busy_timeout = 10000",
@@ -43,22 +43,29 @@ class MarkedSessions(BaseSessionService):
 
     def __init__(self, inner: BaseSessionService) -> None:
         self._inner = inner
-        self._marks: dict[ChatKey, dict[str, Any]] = {}
+        self._marks: dict[ChatKey, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     @contextlib.contextmanager
-    def marking(self, key: ChatKey, mark: dict[str, Any]) -> Generator[None, None, None]:
-        """Stamp what is stored in this chat with `mark`."""
-        self._marks[key] = mark
+    def marking(
+        self, key: ChatKey, mark: dict[str, Any], said: dict[str, Any] | None = None
+    ) -> Generator[None, None, None]:
+        """Stamp what is stored in this chat with `mark`, and what the user says also with `said`."""
+        self._marks[key] = mark, said or {}
         try:
             yield
         finally:
             del self._marks[key]
 
+    def mark(self, key: ChatKey) -> dict[str, Any] | None:
+        """What the events of a chat are stamped with now; None when nothing runs."""
+        return self._marks[key][0] if key in self._marks else None
+
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event, stamped."""
-        mark = self._marks.get(ChatKey(session.user_id, session.id))
-        if mark is not None:
-            event.custom_metadata = marked(event.custom_metadata, mark)
+        marks = self._marks.get(ChatKey(session.user_id, session.id))
+        if marks is not None:
+            mark, said = marks
+            event.custom_metadata = marked(event.custom_metadata, {**mark, **said} if event.author == "user" else mark)
         return await self._inner.append_event(session, event)
 
     async def create_session(
@@ -123,6 +130,9 @@ class SqliteSessions(SqliteSessionService):
         connection = await opening
         try:
             connection.row_factory = aiosqlite.Row
+            # Two connections that open a new file at once may not both switch it; the other one has then done so.
+            with contextlib.suppress(sqlite3.OperationalError):
+                await connection.execute("PRAGMA journal_mode = WAL")
             for pragma in _ON_OPEN:
                 await connection.execute(pragma)
         except BaseException:

@@ -1,16 +1,20 @@
 """What the chat list and the history of a chat look like on the wire, read from ADK sessions."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 from google.adk.sessions.session import Session
 from msgspec import UNSET, UnsetType
 
 from adkwire.errors import Unprocessable
+from adkwire.gate.records import PendingCall, State
 from adkwire.runs.adk import CREATED, TITLE
-from adkwire.runs.history import turns, user_parts
+from adkwire.runs.history import Since, turns, user_parts
+from adkwire.runs.parked import answered_since, sealed_since
+from adkwire.wire.chunks import Json
 from adkwire.wire.decoder import UserMessage
+from adkwire.wire.javascript import iso
 from adkwire.wire.messages import UIMessage
 
 _LONGEST_TITLE = 60
@@ -39,6 +43,19 @@ class ActiveRun(msgspec.Struct):
     run: str
 
 
+class Pending(msgspec.Struct, kw_only=True, rename="camel"):
+    """A call that somebody has to act on: a person, or with kind `client` the browser."""
+
+    tool_call_id: str
+    tool: str
+    input: Json
+    kind: Literal["approval", "client"]
+    approval_id: str | UnsetType = UNSET
+    hint: str | UnsetType = UNSET
+    payload: Json | UnsetType = UNSET
+    expires_at: str | UnsetType = UNSET
+
+
 class ChatHistory(msgspec.Struct, rename="camel"):
     """A chat as a page shows it. The message being written is left out: its stream brings it."""
 
@@ -48,19 +65,45 @@ class ChatHistory(msgspec.Struct, rename="camel"):
     updated_at: str
     active: ActiveRun | None
     messages: list[UIMessage]
-    pending: list[str] = []
+    pending: list[Pending]
     next: str | UnsetType = UNSET
 
 
-def messages_of(session: Session | None, writing: Sequence[UserMessage]) -> list[UIMessage]:
-    """All messages; of the turns that are being written, those that answer `writing`, only the user's."""
+def pending(call: PendingCall) -> Pending:
+    """A call at the gate as a page needs it to show its card again."""
+    asked = call.state is State.ASKED
+    return Pending(
+        tool_call_id=call.call,
+        tool=call.tool,
+        input=call.input,
+        kind="approval" if asked else "client",
+        approval_id=call.ask if asked and call.ask is not None else UNSET,
+        hint=call.hint or UNSET,
+        payload=UNSET if call.payload is None else call.payload,
+        expires_at=UNSET if call.expires_at is None else iso(call.expires_at),
+    )
+
+
+def messages_of(
+    session: Session | None, writing: Sequence[UserMessage], calls: Sequence[PendingCall] = ()
+) -> list[UIMessage]:
+    """All messages; of the turns that are being written, those that answer `writing`, only the user's.
+
+    What has become of waiting calls and is not in the session yet is shown in the last message.
+    """
     open_turns = {message.id for message in writing}
     messages: list[UIMessage] = []
-    for turn in turns(session.events) if session is not None else ():
+    told = turns(session.events) if session is not None else []
+    for turn in told:
         if turn.user_id in open_turns:
             break
-        messages += turn.messages()
+        messages += turn.messages(_since(calls) if turn is told[-1] else None)
     return messages + [UIMessage(id=said.id, role="user", parts=user_parts(said.parts)) for said in writing]
+
+
+def _since(calls: Sequence[PendingCall]) -> Since:
+    known = {call.call: call for call in calls}
+    return lambda turn, encoder: (sealed_since(turn, encoder, known), answered_since(turn, encoder, known))
 
 
 def page(messages: list[UIMessage], limit: int | None, before: str | None) -> tuple[list[UIMessage], str | UnsetType]:
@@ -98,8 +141,3 @@ def created_at(session: Session | None) -> str:
 def cursor(session: Session) -> str:
     """Where a chat stands in the list: by its last change, newest first."""
     return f"{session.last_update_time:017.6f}~{session.id}"
-
-
-def iso(seconds: float) -> str:
-    """A time as the wire writes it."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

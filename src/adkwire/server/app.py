@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from adkwire.errors import MethodNotAllowed, NotFound, RequestError
+from adkwire.gate.policy import Policy
 from adkwire.runs import bridge as runs
 from adkwire.runs.adk import Target, warm_up
 from adkwire.server.chat import ChatRoutes
@@ -23,7 +24,7 @@ from adkwire.server.chats import ChatsRoutes
 from adkwire.server.ops import OpsRoutes
 from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator, error_response
 from adkwire.settings import Settings
-from adkwire.stores.base import StreamLog
+from adkwire.stores.base import GateStore, StreamLog
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -39,7 +40,7 @@ _PAGE_HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
     "cross-origin-opener-policy": "same-origin",
-    "permissions-policy": "camera=(), microphone=(), geolocation=(), display-capture=()",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(self), display-capture=()",
 }
 
 
@@ -55,7 +56,9 @@ class Bridge(runs.Bridge):
         session_service: "BaseSessionService | None" = None,
         artifact_service: "BaseArtifactService | None" = None,
         memory_service: "BaseMemoryService | None" = None,
+        policy: Policy | None = None,
         stream_log: StreamLog | None = None,
+        gate_store: GateStore | None = None,
     ) -> None:
         super().__init__(
             agent,
@@ -63,7 +66,9 @@ class Bridge(runs.Bridge):
             session_service=session_service,
             artifact_service=artifact_service,
             memory_service=memory_service,
+            policy=policy,
             stream_log=stream_log,
+            gate_store=gate_store,
         )
         self._authenticate = authenticate
 
@@ -97,12 +102,15 @@ class Bridge(runs.Bridge):
             "/api/chat": {"POST": protect(chat.post)},
             "/api/chat/{chat}/stream": {"GET": protect(chat.resume)},
             "/api/chat/{chat}/stop": {"POST": protect(chat.stop)},
+            "/api/chat/{chat}/calls/{call}": {"POST": protect(chat.answer)},
             "/api/chats": {"GET": protect(chats.index)},
             "/api/chats/{chat}": {
                 "GET": protect(chats.show),
                 "PATCH": protect(chats.rename),
                 "DELETE": protect(chats.delete),
             },
+            "/api/chats/{chat}/audit": {"GET": protect(chats.audit)},
+            "/api/events": {"GET": protect(chats.events)},
             "/api/info": {"GET": protect(ops.info)},
         }
 
@@ -110,6 +118,7 @@ class Bridge(runs.Bridge):
     async def lifespan(self, app: object) -> AsyncGenerator[None]:
         """Warm up at the start, let running answers end at the end."""
         warming = asyncio.create_task(asyncio.to_thread(warm_up), name="adkwire-warm-up")
+        self.watch_expiry()
         try:
             yield
         finally:
@@ -118,12 +127,16 @@ class Bridge(runs.Bridge):
 
 
 def create_app(
-    agent: Target | Bridge, *, settings: Settings | None = None, authenticate: Authenticate | None = None
+    agent: Target | Bridge,
+    *,
+    settings: Settings | None = None,
+    authenticate: Authenticate | None = None,
+    policy: Policy | None = None,
 ) -> Starlette:
     """A whole server around an agent, or around a Bridge that has its own settings: the API, health, and the page."""
     if not isinstance(agent, Bridge):
-        bridge = Bridge(agent, settings=settings, authenticate=authenticate)
-    elif settings is None and authenticate is None:
+        bridge = Bridge(agent, settings=settings, authenticate=authenticate, policy=policy)
+    elif settings is None and authenticate is None and policy is None:
         bridge = agent
     else:
         raise TypeError("a Bridge has its settings already; give create_app the agent, or the Bridge alone")

@@ -1,11 +1,15 @@
-"""GET /api/chats, and GET, PATCH and DELETE /api/chats/{id}."""
+"""GET /api/chats, GET, PATCH and DELETE /api/chats/{id}, GET /api/chats/{id}/audit and GET /api/events."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from adkwire.errors import Unprocessable
 from adkwire.runs.bridge import Bridge
+from adkwire.runs.news import Item
 from adkwire.server.security import read_json_body, user_of
 from adkwire.wire.chunks import encode_chunk
 from adkwire.wire.decoder import check_chat_id, decode_json
@@ -49,6 +53,22 @@ class ChatsRoutes:
         """Forget a chat."""
         await self._bridge.delete(user_of(request).id, _chat(request))
         return Response(status_code=204)
+
+    async def audit(self, request: Request) -> Response:
+        """Who asked, who answered and what came of it."""
+        return as_json({"entries": await self._bridge.audit(user_of(request).id, _chat(request))})
+
+    async def events(self, request: Request) -> Response:
+        """What happens in the user's chats, as it happens."""
+        news = _as_sse(self._bridge.news(user_of(request).id))
+        headers = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+        return StreamingResponse(news, headers=headers, media_type="text/event-stream")
+
+
+async def _as_sse(news: AsyncGenerator[Item | None, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(news):
+        async for item in news:
+            yield b": keep-alive\n\n" if item is None else b"data: %b\n\n" % encode_chunk(item)
 
 
 def as_json(value: object) -> Response:

@@ -41,7 +41,7 @@ class OpsRoutes:
                 "offline": self._bridge.offline,
                 "modes": ["sse"],
                 "tools": [
-                    {"name": tool.name, "kind": "server", "asks": tool.asks, "schema": tool.schema}
+                    {"name": tool.name, "kind": tool.kind, "asks": tool.asks, "schema": tool.schema}
                     for tool in await self._bridge.tools()
                 ],
                 "audio": None,
@@ -50,6 +50,7 @@ class OpsRoutes:
                     "partBytes": settings.max_part_bytes,
                     "parts": settings.max_parts,
                     "imagePixels": settings.max_image_pixels,
+                    "outputBytes": settings.max_output_bytes,
                     "chatsPerMinute": settings.chats_per_minute,
                 },
             }

@@ -2,10 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from adkwire.stores.base import Batch
+from msgspec.structs import replace
+
+from adkwire.stores.base import Batch, CallRow
 
 
 @dataclass(slots=True)
@@ -36,6 +38,9 @@ class MemoryStreamLog:
         self._max_bytes = max_bytes
         self._clock = clock
         self._logs: dict[str, _Log] = {}
+        self._closed: dict[str, _Log] = {}
+        """In the order they were closed, so that what has to go stands first."""
+        self._held = 0
 
     async def append(self, run: str, entries: Sequence[bytes]) -> None:
         """Add entries behind the last."""
@@ -50,6 +55,9 @@ class MemoryStreamLog:
     async def close(self, run: str) -> None:
         """Say that nothing more comes."""
         log = self._logs.setdefault(run, _Log())
+        if log.closed_at is None:
+            self._closed[run] = log
+            self._held += log.size
         log.closed_at = self._clock()
         log.notify()
 
@@ -69,12 +77,12 @@ class MemoryStreamLog:
 
     def _sweep(self) -> None:
         """Drop what is too old, then the oldest of what is too much."""
-        closed = {run: log for run, log in self._logs.items() if log.closed_at is not None}
-        held = sum(log.size for log in closed.values())
-        for run, log in closed.items():
-            if self._is_expired(log) or held > self._max_bytes:
-                held -= log.size
-                del self._logs[run]
+        while self._closed:
+            run, log = next(iter(self._closed.items()))
+            if not self._is_expired(log) and self._held <= self._max_bytes:
+                return
+            self._held -= log.size
+            del self._closed[run], self._logs[run]
 
 
 async def _any_news(log: _Log, wait: float) -> None:
@@ -94,3 +102,75 @@ async def _any_news(log: _Log, wait: float) -> None:
 def _no_news(news: "asyncio.Future[None]") -> None:
     if not news.done():
         news.set_result(None)
+
+
+class MemoryGateStore:
+    """A `GateStore` that lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[str, str, str], CallRow] = {}
+        self._grants: set[tuple[str, str, str]] = set()
+        self._audit: dict[tuple[str, str], list[bytes]] = {}
+
+    async def add(self, row: CallRow) -> bool:
+        """Keep a new call."""
+        key = (row.user, row.chat, row.call)
+        if key in self._calls:
+            return False
+        self._calls[key] = replace(row, version=0)
+        return True
+
+    async def get(self, user: str, chat: str, call: str) -> CallRow | None:
+        """Return one call."""
+        return self._calls.get((user, chat, call))
+
+    async def replace(self, row: CallRow) -> bool:
+        """Put `row` in the place of the same version."""
+        key = (row.user, row.chat, row.call)
+        stored = self._calls.get(key)
+        if stored is None or stored.version != row.version:
+            return False
+        self._calls[key] = replace(row, version=row.version + 1)
+        return True
+
+    async def calls(self, user: str, chat: str) -> list[CallRow]:
+        """All calls of a chat."""
+        return [row for row in self._calls.values() if (row.user, row.chat) == (user, chat)]
+
+    async def find(self, user: str, states: Collection[str]) -> list[CallRow]:
+        """The user's calls in one of the states."""
+        return [row for row in self._calls.values() if row.user == user and row.state in states]
+
+    async def expiring(self, states: Collection[str], before: float) -> list[CallRow]:
+        """Everybody's calls in one of the states whose time is over."""
+        due = [
+            (row.expires_at, row)
+            for row in self._calls.values()
+            if row.expires_at is not None and row.expires_at <= before and row.state in states
+        ]
+        return [row for _, row in sorted(due, key=lambda pair: pair[0])]
+
+    async def forget(self, user: str, chat: str) -> None:
+        """Drop the calls and the grants of a chat."""
+        for row in await self.calls(user, chat):
+            del self._calls[row.user, row.chat, row.call]
+        self._grants = {grant for grant in self._grants if grant[:2] != (user, chat)}
+
+    async def grant(self, user: str, chat: str, what: str) -> None:
+        """Keep a standing grant."""
+        self._grants.add((user, chat, what))
+
+    async def granted(self, user: str, chat: str, what: Collection[str]) -> bool:
+        """Whether any of `what` is granted."""
+        return any((user, place, one) in self._grants for place in (chat, "") for one in what)
+
+    async def write(self, user: str, chat: str, line: bytes) -> None:
+        """Add a line to the audit."""
+        self._audit.setdefault((user, chat), []).append(line)
+
+    async def lines(self, user: str, chat: str) -> list[bytes]:
+        """The audit of a chat."""
+        return list(self._audit.get((user, chat), ()))
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -1,19 +1,29 @@
 """The tool calls of a message: what each waits for, and what its next event puts on the wire.
 
-What is not in the table leaves a call where it is and emits nothing.
+What is not in the table leaves a call where it is and emits nothing. Questions and verdicts are ADK's own events; what
+those cannot say is in our stamp on them. A bad end is one by failure or abort.
 
-| in phase                  | on               | goes to  | and emits                                              |
-|---------------------------|------------------|----------|--------------------------------------------------------|
-| (none)                    | partial call     | STREAMED | tool-input-start, tool-input-delta                     |
-| (none), STREAMED          | call             | RUNNING  | tool-input-available                                   |
-| (none), STREAMED          | browser call     | HELD     | tool-input-start, tool-input-delta                     |
-| HELD                      | pause, next step | RUNNING  | tool-input-available: the browser may execute it now   |
-| HELD, RUNNING             | question         | ASKED    | tool-approval-request, data-approval                   |
-| ASKED                     | yes              | APPROVED | tool-approval-response; tool-input-available (browser) |
-| ASKED                     | no               | DENIED   | tool-approval-response                                 |
-| DENIED                    | response, end    | SETTLED  | tool-output-denied                                     |
-| any other but SETTLED     | response         | SETTLED  | tool-output-available or tool-output-error             |
-| any that waits for nobody | end              | SETTLED  | tool-output-error                                      |
+| in phase                  | on            | goes to  | and emits                                            |
+|---------------------------|---------------|----------|------------------------------------------------------|
+| (none)                    | partial call  | STREAMED | tool-input-start, tool-input-delta                   |
+| (none), STREAMED          | call          | RUNNING  | tool-input-available                                 |
+| (none), STREAMED          | browser call  | HELD     | tool-input-start, tool-input-delta                   |
+| (none), STREAMED          | call cut off  | STREAMED | tool-input-start, tool-input-delta                   |
+| HELD                      | pause         | RUNNING  | tool-input-available: the browser may execute it now |
+| HELD, RUNNING             | question      | ASKED    | tool-approval-request, data-approval (if it has any) |
+| ASKED                     | yes           | APPROVED | tool-approval-response; data-approval (if edited);   |
+|                           |               |          | tool-input-available (browser; as edited), but not   |
+|                           |               |          | when its output comes with it                        |
+| ASKED                     | no            | DENIED   | tool-approval-response                               |
+| ASKED                     | expiry        | EXPIRED  | nothing: nobody gave a verdict                       |
+| DENIED                    | response, end | SETTLED  | tool-output-denied                                   |
+| any other but SETTLED     | response      | SETTLED  | tool-output-available or tool-output-error           |
+| any that waits for nobody | end           | SETTLED  | tool-output-error                                    |
+| HELD                      | a bad end     | SETTLED  | tool-output-error                                    |
+
+`tool-input-available` is what makes a page execute a browser call. One that is settled while it is held, because a
+policy refused it or the run was stopped, or because stored events are read again, never gets it; nor does a call whose
+arguments were cut off, of which nobody knows whose it is.
 """
 
 from collections.abc import Callable
@@ -21,6 +31,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 from msgspec import UNSET
 
 from adkwire.wire import chunks as c
@@ -49,6 +60,7 @@ class Phase(Enum):
     ASKED = auto()
     APPROVED = auto()
     DENIED = auto()
+    EXPIRED = auto()
     SETTLED = auto()
 
 
@@ -62,6 +74,8 @@ class Call:
     phase: Phase = Phase.STREAMED
     browser: bool = False
     ask: str | None = None
+    about: dict[str, Json] = field(default_factory=dict[str, Json])
+    """What is told about the question beside it."""
     provider: bool = False
     """Whether the model's provider runs it: neither a page nor a person nor ADK has a part in it."""
     arguments: ArgumentStream = field(default_factory=ArgumentStream)
@@ -106,6 +120,10 @@ class Calls:
         """Calls that are neither settled nor waiting for someone."""
         return [call for call in self._all.values() if call.phase is not Phase.SETTLED and not call.waits]
 
+    def waiting(self) -> list[Call]:
+        """Calls that a person or a browser has to act on."""
+        return [call for call in self._all.values() if call.waits]
+
     def unsettled(self) -> list[Call]:
         """Calls without a result, also those that wait for someone."""
         return [call for call in self._all.values() if call.phase is not Phase.SETTLED]
@@ -124,12 +142,9 @@ class Calls:
             out.append(c.ToolInputDelta(tool_call_id=call.id, input_text_delta=delta))
         return new
 
-    def call(self, fc: "types.FunctionCall", *, browser: bool, out: Out) -> None:
-        """A whole call, or ADK's question about one."""
+    def call(self, fc: "types.FunctionCall", *, browser: bool, cut_off: bool, out: Out) -> None:
+        """A call as the model made it, whole or cut off."""
         if not fc.id or not fc.name:
-            return
-        if fc.name == ASK:
-            self._ask(fc, out)
             return
         call = self._all.get(fc.id)
         if call is not None and call.phase is not Phase.STREAMED:
@@ -137,14 +152,13 @@ class Calls:
         call = call or self._announce(fc.id, fc.name, out)
         call.input = fc.args or {}
         call.browser = browser
-        if not browser:
+        if not (browser or cut_off):
             _make_available(call, out)
             return
-        call.phase = Phase.HELD
+        call.phase = Phase.STREAMED if cut_off else Phase.HELD
         # Not `tool-input-available`: that would let the page execute before anyone could ask. Streamed arguments are
         # begun anew, because a question must show all of them.
-        out.append(c.ToolInputStart(tool_call_id=call.id, tool_name=call.name))
-        out.append(c.ToolInputDelta(tool_call_id=call.id, input_text_delta=as_text(call.input)))
+        out += _as_text(call)
 
     def release(self, out: Out) -> None:
         """Let the browser have the calls that were held for it."""
@@ -152,15 +166,15 @@ class Calls:
             if call.phase is Phase.HELD:
                 _make_available(call, out)
 
-    def respond(self, fr: "types.FunctionResponse", out: Out) -> bool:
-        """A tool's answer; says whether it was one to a call that had none."""
+    def respond(self, fr: "types.FunctionResponse", out: Out, *, bare: bool = False) -> bool:
+        """A tool's answer; says whether it was one to a call that had none. A bare one is no object in itself."""
         call = self._all.get(fr.id or "")
         if call is None or call.phase is Phase.SETTLED:
             return False
         if fr.will_continue:
             self.preview(fr, out)
         else:
-            self._settle(call, _outcome(call, fr), out)
+            self._settle(call, _outcome(call, fr, bare=bare), out)
         return True
 
     def preview(self, fr: "types.FunctionResponse", out: Out) -> None:
@@ -169,16 +183,35 @@ class Calls:
         if call is not None and call.phase is not Phase.SETTLED:
             out.append(c.ToolOutputAvailable(tool_call_id=call.id, output=response_of(fr), preliminary=True))
 
-    def decide(self, fr: "types.FunctionResponse", out: Out) -> None:
-        """A person's answer to a question."""
+    def ask(self, fc: "types.FunctionCall", stamp: dict[str, Json], out: Out) -> None:
+        """ADK's question about a call."""
+        question = fc.args or {}
+        original: dict[str, Json] = question.get("originalFunctionCall") or {}
+        call = self._all.get(original.get("id") or "")
+        if call is None or not fc.id or call.phase not in (Phase.HELD, Phase.RUNNING):
+            return
+        call.phase, call.ask = Phase.ASKED, fc.id
+        out.append(c.ToolApprovalRequest(approval_id=fc.id, tool_call_id=call.id))
+        asked: dict[str, Json] = question.get("toolConfirmation") or {}
+        call.about = {key: asked[key] for key in ("hint", "payload") if asked.get(key)} | stamp
+        if call.about:
+            out.append(_about(call))
+
+    def decide(self, fr: "types.FunctionResponse", stamp: dict[str, Json], out: Out) -> None:
+        """A person's answer to a question, or that none came in time."""
         call = next((call for call in self._all.values() if call.ask == fr.id), None)
         if call is None or call.phase is not Phase.ASKED or fr.id is None:
             return
-        approved = (fr.response or {}).get("confirmed") is True
+        if stamp.get("expired") is True:
+            call.phase = Phase.EXPIRED
+            return
+        approved = _is_yes(fr.response or {})
         call.phase = Phase.APPROVED if approved else Phase.DENIED
-        out.append(c.ToolApprovalResponse(approval_id=fr.id, approved=approved))
-        if approved and call.browser:
-            out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
+        reason = stamp.get("reason")
+        reason = reason if isinstance(reason, str) and reason else UNSET
+        out.append(c.ToolApprovalResponse(approval_id=fr.id, approved=approved, reason=reason))
+        if approved:
+            self._approve(call, stamp, out)
 
     def provided(self, part: "types.Part", out: Out) -> None:
         """A tool that the provider ran itself, its call or its answer. No step waits for it."""
@@ -206,36 +239,65 @@ class Calls:
         for call in self.running():
             self._settle(call, _sealed(call), out)
 
+    def seal_held(self, out: Out) -> None:
+        """Settle what was held for the browser and will not be given to it."""
+        for call in self._step:
+            if call.phase is Phase.HELD:
+                self._settle(call, _sealed(call), out)
+
     def _announce(self, call_id: str, name: str, out: Out) -> Call:
         self._open_step(out)
         call = self._all[call_id] = Call(call_id, name)
         self._step.append(call)
         return call
 
-    def _ask(self, fc: "types.FunctionCall", out: Out) -> None:
-        question = fc.args or {}
-        original: dict[str, Json] = question.get("originalFunctionCall") or {}
-        call = self._all.get(original.get("id") or "")
-        if call is None or fc.id is None or call.phase not in (Phase.HELD, Phase.RUNNING):
-            return
-        call.phase, call.ask = Phase.ASKED, fc.id
-        out.append(c.ToolApprovalRequest(approval_id=fc.id, tool_call_id=call.id))
-        asked: dict[str, Json] = question.get("toolConfirmation") or {}
-        more = {key: asked[key] for key in ("hint", "payload") if asked.get(key)}
-        if more:
-            out.append(c.Data(type="data-approval", id=fc.id, data={"toolCallId": call.id, **more}))
+    def _approve(self, call: Call, stamp: dict[str, Json], out: Out) -> None:
+        if isinstance(edited := stamp.get("edited"), dict):
+            call.about = {**call.about, "edited": edited}
+            out.append(_about(call))
+        if call.browser:
+            # Of a call of the server the page keeps what was asked; the browser has to have what it shall execute.
+            call.input = call.about.get("edited", call.input)
+            if stamp.get("answered") is not True:
+                out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
+            elif "edited" in call.about:
+                out += _as_text(call)
 
     def _settle(self, call: Call, outcome: Chunk, out: Out) -> None:
-        if call.phase is Phase.HELD:
-            _make_available(call, out)
         call.phase = Phase.SETTLED
         self._answered = True
         out.append(outcome)
 
 
+def _as_text(call: Call) -> Out:
+    """The arguments for a page that must not execute the call."""
+    return [
+        c.ToolInputStart(tool_call_id=call.id, tool_name=call.name),
+        c.ToolInputDelta(tool_call_id=call.id, input_text_delta=as_text(call.input)),
+    ]
+
+
 def _make_available(call: Call, out: Out) -> None:
     call.phase = Phase.RUNNING
     out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
+
+
+def _about(call: Call) -> Chunk:
+    return c.Data(type="data-approval", id=call.ask or "", data={**call.about, "toolCallId": call.id})
+
+
+class _Verdict(msgspec.Struct):
+    confirmed: bool = False
+
+
+def _is_yes(response: dict[str, Json]) -> bool:
+    """Only a clear yes is one. ADK takes a verdict as it is, or as JSON text in `response`."""
+    if response.keys() != {"response"}:
+        return response.get("confirmed") is True
+    try:
+        return msgspec.json.decode(response["response"], type=_Verdict).confirmed
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def _sealed(call: Call) -> Chunk:
@@ -247,11 +309,12 @@ def _sealed(call: Call) -> Chunk:
     )
 
 
-def _outcome(call: Call, fr: "types.FunctionResponse") -> Chunk:
+def _outcome(call: Call, fr: "types.FunctionResponse", *, bare: bool) -> Chunk:
     """What came of a call. `{"error": "..."}` and nothing else is how ADK and our plugin report a failure."""
     if call.phase is Phase.DENIED:
         return c.ToolOutputDenied(tool_call_id=call.id)
     response = fr.response
     if response is not None and len(response) == 1 and isinstance(error := response.get("error"), str):
         return c.ToolOutputError(tool_call_id=call.id, error_text=error)
-    return c.ToolOutputAvailable(tool_call_id=call.id, output=response_of(fr))
+    output = response_of(fr)
+    return c.ToolOutputAvailable(tool_call_id=call.id, output=output.get("result") if bare else output)

@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from adkwire.wire.javascript import whole_text
+
 Json: TypeAlias = Any
 ProviderMetadata: TypeAlias = dict[str, dict[str, Json]]
 FinishReason: TypeAlias = Literal["stop", "length", "content-filter", "tool-calls", "error", "other", "interrupted"]
@@ -329,7 +331,7 @@ def encode_chunk(chunk: object) -> bytes:
 def _mended(value: object, depth: int) -> object:
     """A copy without what JSON cannot carry: lone surrogates, endless nesting."""
     if isinstance(value, str):
-        return value.encode(errors="replace").decode()
+        return whole_text(value)
     if depth == 0:
         return "..."
     if isinstance(value, _Chunk | Data):

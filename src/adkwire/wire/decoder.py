@@ -1,16 +1,21 @@
 """A request in, a `TurnInput` out. The client is not trusted: only its newest message is read.
 
 Of the history a client posts, everything but the last message is skipped without being parsed: the session is the
-only truth about what was said.
+only truth about what was said. One thing else may be new: a browser's output in the answer that the user typed over.
+
+Of an assistant's message only **answers to calls** are read: verdicts and outputs. Whether such a call is open, and
+was asked so, is for the gate to say. A part that is not what a client would send is passed over.
 """
 
 import re
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import UNSET, Meta, Raw, UnsetType
 
-from adkwire.errors import BadRequest, TooLarge, Unprocessable
+from adkwire.errors import BadRequest, RequestError, TooLarge, Unprocessable
+from adkwire.wire.chunks import Json
+from adkwire.wire.javascript import same_value, storable
 from adkwire.wire.media import Media, read_data_url
 
 _CHAT_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
@@ -20,9 +25,16 @@ _HALF_PAIR = re.compile(
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 _MAX_MESSAGES = 100_000
+_MAX_PARTS = 10_000
+_MAX_TOOL_PARTS = 128
+_MAX_REASON = 1_000
+_OUTPUTS = ("output-available", "output-error")
+_NO_ERROR_TEXT = "The browser reported an error without a text."
 
 T = TypeVar("T")
 Trigger = Literal["submit-message", "regenerate-message"]
+Scope = Literal["once", "chat", "always"]
+_Id = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class InputLimits(NamedTuple):
@@ -40,17 +52,57 @@ class UserMessage(NamedTuple):
     parts: tuple[str | Media, ...]
 
 
+class CallAnswer(msgspec.Struct, frozen=True):
+    """What a part of an assistant's message says about a call: a verdict, an output, an error, or the first with one
+    of the others. Nothing of it is believed yet.
+    """
+
+    call: str
+    tool: str
+    input: Json = None
+    """The arguments as the client has them."""
+    approval: str | None = None
+    approved: bool | None = None
+    """The verdict; None when the part has an output and says nothing of a verdict."""
+    reason: str | None = None
+    output: Json | UnsetType = UNSET
+    """What the browser's tool returned, which may be null; UNSET when there is no output."""
+    error: str | None = None
+
+
+class Answers(NamedTuple):
+    """What a client says about the calls of one assistant message, at most one answer for each call."""
+
+    message: str
+    calls: tuple[CallAnswer, ...]
+
+
 class TurnInput(NamedTuple):
     """One request, as far as it is believed."""
 
     chat: str
     trigger: Trigger
     message: UserMessage | None
-    """The user's message; None when the request only names one by `replaces`."""
+    """The user's message; None when the request only names one by `replaces`, or has answers to calls instead."""
     replaces: str | None
     """The message to go back to: an edited user message, or the answer to make anew."""
     client: str | None = None
     """What the client says it is, such as `ai/7.0.169`."""
+    answers: Answers | None = None
+    """Answers to calls: all, when they are what was sent; beside a user's message only outputs of the browser."""
+
+
+class CallBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One answer, as the calls route takes it."""
+
+    approved: bool | None = None
+    reason: Annotated[str, Meta(max_length=_MAX_REASON)] | None = None
+    args: dict[str, Json] | None = None
+    payload: Json = None
+    scope: Scope = "once"
+    output: Json | UnsetType = UNSET
+    """UNSET when there is none; null is an output."""
+    error: str | None = None
 
 
 class _Request(msgspec.Struct, rename="camel"):
@@ -83,11 +135,33 @@ class _File(msgspec.Struct, rename="camel"):
     filename: str | None = None
 
 
+class _Approval(msgspec.Struct):
+    id: _Id
+    approved: bool | None = None
+    reason: str | None = None
+
+
+class _ToolPart(msgspec.Struct, rename="camel"):
+    type: str
+    state: str
+    tool_call_id: _Id
+    tool_name: str = ""
+    input: Raw = Raw(b"null")
+    output: Raw = Raw(b"null")
+    error_text: str | None = None
+    approval: _Approval | None = None
+    provider_executed: bool | None = None
+    preliminary: bool | None = None
+
+
 _request = msgspec.json.Decoder(_Request)
 _message = msgspec.json.Decoder(_Message)
 _kind = msgspec.json.Decoder(_Kind)
 _text = msgspec.json.Decoder(_Text)
 _file = msgspec.json.Decoder(_File)
+_tool_part = msgspec.json.Decoder(_ToolPart)
+_call_body = msgspec.json.Decoder(CallBody)
+_anything = msgspec.json.Decoder()
 
 
 def decode_request(body: bytes, limits: InputLimits) -> TurnInput:
@@ -97,16 +171,49 @@ def decode_request(body: bytes, limits: InputLimits) -> TurnInput:
     regenerate = request.trigger == "regenerate-message"
     if last is None and not (regenerate and request.message_id):
         raise Unprocessable("The request has no message.", hint='Send {"id", "messages": [...]} or {"id", "message"}.')
-    message = _user_message(decode_json(_message, last), limits) if last is not None else None
+    newest = decode_json(_message, last) if last is not None else None
+    if newest is not None and newest.role == "assistant" and not regenerate:
+        # Clients name the answered message in `messageId` too: nothing is replaced.
+        answers = _answers(newest)
+        return TurnInput(check_chat_id(request.id), request.trigger, None, None, request.client, answers)
+    message = _user_message(newest, limits) if newest is not None else None
     replaces = _checked_message_id(request.message_id) if request.message_id else None
-    return TurnInput(check_chat_id(request.id), request.trigger, message, replaces, request.client)
+    left = None if regenerate or replaces else _left_behind(request)
+    return TurnInput(check_chat_id(request.id), request.trigger, message, replaces, request.client, left)
+
+
+def decode_call_answer(body: bytes) -> CallBody:
+    """Read what the calls route is sent: one answer to one call, which does not contradict itself."""
+    said = decode_json(_call_body, body)
+    if problem := _contradiction(said):
+        raise Unprocessable(problem)
+    return msgspec.structs.replace(
+        said, args=storable(said.args), payload=storable(said.payload), output=storable(said.output)
+    )
+
+
+def _contradiction(said: CallBody) -> str | None:
+    ran = said.output is not UNSET or said.error is not None
+    if said.approved is None and not ran:
+        return "The answer says nothing: give `approved`, or the `output` or `error` of a browser's call."
+    if said.output is not UNSET and said.error is not None:
+        return "A call has an `output` or an `error`, not both."
+    changed = said.args is not None or said.payload is not None or said.scope != "once"
+    if said.approved is False and (ran or changed):
+        return "A call that is not approved takes a `reason` and nothing else."
+    if said.args is not None and ran:
+        return "`args` change a call before it runs: they cannot come with its `output` or `error`."
+    return None
 
 
 def _newest(request: _Request) -> bytes | None:
-    message = bytes(request.message)
-    if message and message != b"null":
-        return message
+    if _is_single(request):
+        return bytes(request.message)
     return bytes(request.messages[-1]) if request.messages else None
+
+
+def _is_single(request: _Request) -> bool:
+    return bytes(request.message) not in (b"", b"null")
 
 
 def check_chat_id(chat: str) -> str:
@@ -120,7 +227,7 @@ def _user_message(message: _Message, limits: InputLimits) -> UserMessage:
     if message.role != "user":
         raise Unprocessable(
             f"The last message must be the user's, not the {message.role}'s.",
-            hint="Answers to tool calls are not taken yet; system messages never are.",
+            hint="An answer is made anew from the user's message before it; system messages are never taken.",
         )
     if message.content is not None and message.parts is None:
         parts: tuple[str | Media, ...] = (_checked_text(message.content, limits),)
@@ -151,6 +258,87 @@ def _part(raw: bytes, limits: InputLimits) -> str | Media | None:
             max_pixels=limits.max_image_pixels,
         )
     return None
+
+
+def _left_behind(request: _Request) -> Answers | None:
+    """The browser's outputs in the answer that the user typed over: the page may not have sent them before."""
+    history = request.messages or []
+    before = bytes(history[-2]) if len(history) > 1 and not _is_single(request) else b""
+    if not (b"output-available" in before or b"output-error" in before):
+        return None
+    try:
+        message = decode_json(_message, before)
+        answers = _answers(message)
+    except RequestError:
+        return None
+    outputs = tuple(call for call in answers.calls if call.output is not UNSET or call.error is not None)
+    return Answers(answers.message, outputs) if outputs and message.role == "assistant" else None
+
+
+def _answers(message: _Message) -> Answers:
+    message_id = _checked_message_id(message.id)
+    found: dict[str, CallAnswer | None] = {}
+    for answer in filter(None, map(_answer, _tool_parts(message))):
+        first = found.setdefault(answer.call, answer)
+        if first is not None and not same_value(msgspec.to_builtins(first), msgspec.to_builtins(answer)):
+            found[answer.call] = None  # It says two things: neither counts.
+    return Answers(message_id, tuple(answer for answer in found.values() if answer is not None))
+
+
+def _tool_parts(message: _Message) -> list[bytes]:
+    """The calls of the last step: what came before was answered, or the message would not have gone on."""
+    parts = message.parts or []
+    if len(parts) > _MAX_PARTS:
+        raise TooLarge(f"An answered message may have at most {_MAX_PARTS} parts; this one has {len(parts)}.")
+    tools: list[bytes] = []
+    for raw in map(bytes, parts):
+        kind = _kind_of(raw)
+        if kind == "step-start":
+            tools = []
+        elif kind == "dynamic-tool" or kind.startswith("tool-"):
+            tools.append(raw)
+    if len(tools) > _MAX_TOOL_PARTS:
+        raise TooLarge(f"An answered message may have at most {_MAX_TOOL_PARTS} calls; this one has {len(tools)}.")
+    return tools
+
+
+def _kind_of(raw: bytes) -> str:
+    try:
+        return decode_json(_kind, raw).type
+    except RequestError:
+        return ""
+
+
+def _answer(raw: bytes) -> CallAnswer | None:
+    """What a tool's part answers; None when it answers nothing, or is not as a client would have it."""
+    try:
+        part = decode_json(_tool_part, raw)
+        return _checked_answer(part) if not (part.provider_executed or part.preliminary) else None
+    except RequestError:
+        return None
+
+
+def _checked_answer(part: _ToolPart) -> CallAnswer | None:
+    tool = part.tool_name if part.type == "dynamic-tool" else part.type.removeprefix("tool-")
+    approval = part.approval
+    verdict = approval.approved if approval is not None else None
+    answers = verdict is not None if part.state == "approval-responded" else part.state in _OUTPUTS
+    if not tool or not answers:
+        return None
+    return CallAnswer(
+        call=part.tool_call_id,
+        tool=tool,
+        input=_value(part.input),
+        approval=approval.id if approval is not None else None,
+        approved=verdict,
+        reason=approval.reason[:_MAX_REASON] if approval is not None and approval.reason else None,
+        output=_value(part.output) if part.state == "output-available" else UNSET,
+        error=(part.error_text or _NO_ERROR_TEXT) if part.state == "output-error" else None,
+    )
+
+
+def _value(raw: Raw) -> Json:
+    return storable(decode_json(_anything, bytes(raw)))
 
 
 def _checked_text(text: str, limits: InputLimits) -> str:

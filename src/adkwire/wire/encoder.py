@@ -12,12 +12,12 @@ closes the part (what it has beyond them is added). Speakers are told apart by b
 Whatever was opened is closed before an `error`, an `abort` or a `finish` leaves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from adkwire.wire import chunks as c
-from adkwire.wire.calls import ASK, Calls
+from adkwire.wire.calls import ASK, Call, Calls
 from adkwire.wire.chunks import Chunk, FinishReason, Json
 from adkwire.wire.parts import (
     FINISH_REASONS,
@@ -30,6 +30,7 @@ from adkwire.wire.parts import (
     media,
     sound,
     sources,
+    stamped,
 )
 
 if TYPE_CHECKING:
@@ -136,6 +137,10 @@ class Encoder:
         """Ids and names of all of ADK's calls without a result, also those that wait for someone."""
         return [(call.id, call.name) for call in self._calls.unsettled() if not call.provider]
 
+    def waiting(self) -> list[Call]:
+        """The calls that a person or a browser has to act on before they can go on."""
+        return self._calls.waiting()
+
     def unsaved(self) -> list[Unsaved]:
         """What was shown since the last complete event of each speaker."""
         return [
@@ -167,15 +172,15 @@ class Encoder:
         out: list[Chunk] = []
         self._close_parts(out)
         self._calls.release(out)
-        if self._in_step:
-            out.append(c.FinishStep())
-            self._in_step = False
+        self._close_step(out)
         return out
 
     def end(self) -> list[Chunk]:
         """Close everything and finish the response."""
         out: list[Chunk] = []
         self._close_parts(out)
+        if self._failure is not None or self._aborted:
+            self._calls.seal_held(out)
         self._calls.release(out)
         self._calls.seal(out)
         out += self.pause()
@@ -241,6 +246,9 @@ class Encoder:
         responses = [part.function_response for part in parts if part.function_response is not None]
         if len(responses) < len(parts) and event.author != "user":
             self._content(event, parts, out)
+        if responses and event.author == "user":
+            # Somebody answers only what has paused: what comes next is a step of its own, as it was when streamed.
+            self._close_step(out)
         for response in responses:
             self._response(event, response, out)
 
@@ -269,8 +277,13 @@ class Encoder:
         self._close(speaker, out)
         self._recover(event)
         for part in parts:
-            if (fc := part.function_call) is not None:
-                self._calls.call(fc, browser=fc.id in (event.long_running_tool_ids or ()), out=out)
+            if (fc := part.function_call) is None:
+                continue
+            if fc.name == ASK:
+                self._calls.ask(fc, stamped(event, "asks", fc.id), out)
+            else:
+                browser = fc.id in (event.long_running_tool_ids or ())
+                self._calls.call(fc, browser=browser, cut_off=event.interrupted is True, out=out)
 
     def _speaker(self, event: "Event") -> _Speaker:
         speaker = self._speakers.get(event.branch)
@@ -305,6 +318,12 @@ class Encoder:
         for speaker in self._speakers.values():
             self._close(speaker, out)
 
+    def _close_step(self, out: list[Chunk]) -> None:
+        self._close_parts(out)
+        if self._in_step:
+            out.append(c.FinishStep())
+            self._in_step = False
+
     def _step(self, out: list[Chunk]) -> None:
         """Make sure that model content has a step of its own to go to."""
         if self._in_step:
@@ -317,10 +336,12 @@ class Encoder:
 
     def _response(self, event: "Event", fr: "types.FunctionResponse", out: list[Chunk]) -> None:
         if fr.name == ASK:
-            self._calls.decide(fr, out)
+            if event.author == "user":  # ADK itself answers its question when a run is aborted: that is no verdict
+                self._calls.decide(fr, stamped(event, "verdicts", fr.id), out)
             return
         is_placeholder = fr.id in event.actions.requested_tool_confirmations
-        if is_placeholder or not self._calls.respond(fr, out):
+        bare = stamped(event, "outputs", fr.id).get("bare") is True
+        if is_placeholder or not self._calls.respond(fr, out, bare=bare):
             return
         for part in fr.parts or ():
             if part.inline_data is not None:
@@ -372,6 +393,26 @@ class Encoder:
                 out.append(c.Data(type="data-state", data={"delta": shown}))
         if actions.artifact_delta:
             out.append(c.Data(type="data-artifact", data={"versions": dict(actions.artifact_delta)}))
+
+
+def for_latecomers(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """What was made of stored events, for a page that joins: it must not execute again what is over.
+
+    `tool-input-available` would make it so, the same arguments as text do not.
+    """
+    said = list(chunks)
+    outputs = (c.ToolOutputAvailable, c.ToolOutputError, c.ToolOutputDenied)
+    over = {chunk.tool_call_id for chunk in said if isinstance(chunk, outputs)}
+    return [quiet for chunk in said for quiet in _quietly(chunk, over)]
+
+
+def _quietly(chunk: Chunk, over: set[str]) -> list[Chunk]:
+    if not isinstance(chunk, c.ToolInputAvailable) or chunk.tool_call_id not in over or chunk.provider_executed is True:
+        return [chunk]
+    return [
+        c.ToolInputStart(tool_call_id=chunk.tool_call_id, tool_name=chunk.tool_name),
+        c.ToolInputDelta(tool_call_id=chunk.tool_call_id, input_text_delta=as_text(chunk.input)),
+    ]
 
 
 def _parts_of(speaker: _Speaker) -> "list[tuple[str, str | types.Part]]":

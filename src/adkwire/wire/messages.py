@@ -314,7 +314,7 @@ class _Folding:
     def _approval(self, chunk: c.ToolApprovalRequest | c.ToolApprovalResponse) -> None:
         if isinstance(chunk, c.ToolApprovalRequest):
             part = self._call(chunk.tool_call_id)
-            part.state = "approval-requested"
+            part.state, part.raw_input = "approval-requested", UNSET
             part.approval = Approval(
                 id=chunk.approval_id,
                 request_reason=chunk.reason,
@@ -334,6 +334,8 @@ class _Folding:
 
     def _tool_output(self, chunk: c.ToolOutputAvailable | c.ToolOutputError | c.ToolOutputDenied) -> None:
         part = self._call(chunk.tool_call_id)
+        # Some clients leave the text of the arguments behind on such a part; others never have it.
+        part.raw_input = UNSET
         if isinstance(chunk, c.ToolOutputDenied):
             part.state = "output-denied"
             return

@@ -26,6 +26,9 @@ _RATE = re.compile(r"rate=(\d{4,6})")
 _DEFAULT_RATE = 24_000
 _SCALARS = frozenset({str, int, float, bool})
 
+STAMP = "adkwire"
+"""Our place in an event's `custom_metadata`."""
+
 FINISH_REASONS: dict[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -48,6 +51,14 @@ FINISH_REASONS: dict[str, FinishReason] = {
 def enum_name(value: "Enum | str | None") -> str:
     """The name of an enum member; genai gives unknown ones as plain strings."""
     return "" if value is None else value if isinstance(value, str) and type(value) is str else str(value.name)  # type: ignore[union-attr]
+
+
+def stamped(event: "Event", what: str, about: str | None) -> dict[str, Json]:
+    """What our stamp on an event says under `what` about one question; nothing when there is no such stamp."""
+    said: Json = event.custom_metadata
+    for name in (STAMP, what, about):
+        said = cast("dict[str | None, Json]", said).get(name) if isinstance(said, dict) else None
+    return cast("dict[str, Json]", said) if isinstance(said, dict) else {}
 
 
 def as_text(value: object) -> str:
@@ -223,6 +234,7 @@ MAPPED_FIELDS: dict[str, frozenset[str]] = {
             "cache_metadata",
             "citation_metadata",
             "content",
+            "custom_metadata",
             "error_code",
             "error_message",
             "finish_reason",
@@ -260,7 +272,6 @@ MAPPED_FIELDS: dict[str, frozenset[str]] = {
 IGNORED_FIELDS: dict[str, dict[str, str]] = {
     "Event": {
         "avg_logprobs": "a number for evaluation, not for a page",
-        "custom_metadata": "carries our own stamp: which message an event belongs to",
         "environment_id": "the Interactions API's own bookkeeping",
         "go_away": _LIVE,
         "id": "differs between partial and complete events in live, so it identifies nothing",

@@ -19,7 +19,6 @@ from google.adk.events.event import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
-from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -133,11 +132,6 @@ def start_job() -> dict[str, str]:
     return {"status": "pending"}
 
 
-def pay(amount: int) -> dict[str, int]:
-    """Pays, when a person agrees."""
-    return {"paid": amount}
-
-
 async def hang() -> str:
     """Never returns."""
     await asyncio.Event().wait()
@@ -210,7 +204,6 @@ SCRIPTS: Mapping[str, Sequence[Sequence[Step]]] = {
     "odd values": [[Call("odd_values")], [Say("Values.")]],
     "last word": [[Call("last_word")]],
     "job": [[Call("start_job")], [Say("It has begun.")]],
-    "ask": [[Say("May I? "), Call("pay", {"amount": 5})], [Say("not reached")]],
     "child": [[Call("child", {"request": "help"})], [Say("The child said so.")]],
     "pipeline": [[Call("transfer_to_agent", {"agent_name": "pipeline"})]],
     "call before text": [[Call("add", {"a": 1, "b": 2}), Say("Adding. ")], [Say("Three.")]],
@@ -298,7 +291,6 @@ root_agent = LlmAgent(
         last_word,
         hang,
         LongRunningFunctionTool(start_job),
-        FunctionTool(pay, require_confirmation=True),
         AgentTool(_says("child", Think("Hm. "), Say("I help."))),
     ],
 )

@@ -3,6 +3,7 @@ import { ChatList } from "./chat-list";
 import { ChatPanel } from "./chat-panel";
 import { describeError } from "./describe-error";
 import { Icon } from "./icon";
+import { MusicControl } from "./music-control";
 import { request } from "./request";
 import type { ServerInfo } from "./server-info";
 import { ThemeToggle } from "./theme-toggle";
@@ -64,6 +65,7 @@ function Workspace(): ReactElement {
           <Icon name={menu ? "close" : "menu"} />
         </button>
         <Header info={info} />
+        <MusicControl />
         <ThemeToggle />
       </header>
       <nav id="chats" aria-label="Chats">

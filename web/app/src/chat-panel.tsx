@@ -13,7 +13,7 @@ interface ChatPanelProps {
   onChange: () => void;
 }
 
-const EMPTY: ChatHistory = { messages: [], active: null };
+const EMPTY: ChatHistory = { messages: [], active: null, pending: [] };
 
 /** Brings a chat's history, then the chat. */
 export function ChatPanel({ id, fresh, info, onSend, onChange }: ChatPanelProps): ReactElement {

@@ -1,6 +1,8 @@
 import { useChat } from "@ai-sdk/react";
 import type { FileUIPart, UIMessage } from "ai";
-import { type ReactElement, useEffect, useState } from "react";
+import { type ReactElement, useEffect, useMemo, useState } from "react";
+import { CallContext } from "./call-context";
+import { catchUp } from "./catch-up";
 import type { ChatHistory } from "./chat-history";
 import { Composer } from "./composer";
 import { createChat } from "./create-chat";
@@ -9,12 +11,16 @@ import { ErrorCard } from "./error-card";
 import { followRun } from "./follow-run";
 import { hasContent } from "./has-content";
 import { isBusy } from "./is-busy";
+import { lastStepCalls } from "./last-step-calls";
 import type { Limits } from "./limits";
 import { MessageView } from "./message-view";
+import { QuestionStatus } from "./question-status";
 import { reconnect } from "./reconnect";
 import { Refusal } from "./refusal";
+import { reopenQuestions } from "./reopen-questions";
 import type { ServerInfo } from "./server-info";
 import { takeBack } from "./take-back";
+import { useOpenCalls } from "./use-open-calls";
 import { useStickToBottom } from "./use-stick-to-bottom";
 import { useStop } from "./use-stop";
 import { Welcome } from "./welcome";
@@ -54,6 +60,9 @@ export function ChatView({ id, history, info, onSend, onChange }: ChatViewProps)
   const error = answerError ?? failure;
   const busy = isBusy(status);
   const [stop, stopping] = useStop(chat, busy, setFailure);
+  const idle = !busy && !error;
+  const last = messages.at(-1);
+  const { browserTools, asked, open } = useOpenCalls(chat, last, info, idle, setFailure);
   const { box, content, onScroll, stick } = useStickToBottom();
 
   useEffect(() => {
@@ -63,6 +72,7 @@ export function ChatView({ id, history, info, onSend, onChange }: ChatViewProps)
   useEffect(() => void onChange(), [status, onChange]);
   useEffect(() => {
     if (answerError instanceof Refusal && answerError.final) takeBack(chat).then(setReturned, setFailure);
+    else if (answerError && lastStepCalls(chat.lastMessage).length > 0) reopenQuestions(chat).catch(setFailure);
   }, [answerError, chat]);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
@@ -81,25 +91,36 @@ export function ChatView({ id, history, info, onSend, onChange }: ChatViewProps)
   const retry = (): void => {
     const behind = failure ?? (error && describeError(error).remedy === "reconnect");
     setFailure(null);
-    (behind ? reconnect(chat) : chat.regenerate()).catch(setFailure);
+    (behind || open ? reconnect(chat) : chat.regenerate()).catch(setFailure);
   };
+  const calls = useMemo(() => ({
+    browserTools,
+    onAnswer: (id: string, approved: boolean, reason: string): void => {
+      setFailure(null);
+      void chat.addToolApprovalResponse({ id, approved, ...(!approved && reason ? { reason } : {}) });
+    },
+    // Nobody asked for it: what went wrong is told when the person answers.
+    onCheck: (call: string) => void catchUp(chat, call).catch(() => undefined),
+  }), [chat, browserTools]);
 
-  const last = messages.at(-1);
   return (
     <main className="chat">
       <div className="transcript" ref={box} onScroll={onScroll}>
         <div className="column" ref={content} role="log" aria-live="polite" aria-busy={busy} aria-label="Conversation">
           {messages.length === 0 && <Welcome info={info} onChoose={(text) => send(text, [])} />}
-          {messages.map((message) => (
-            <MessageView key={message.id} message={message} running={busy && message === last}
-              note={(busy || error) && message === last ? "" : noteOn(message, stopped)}
-              {...(!busy && !error && message === last ? { onRegenerate: retry } : {})} />
-          ))}
+          <CallContext value={calls}>
+            {messages.map((message) => (
+              <MessageView key={message.id} message={message} running={busy && message === last} current={message === last}
+                note={!idle && message === last ? "" : noteOn(message, stopped)}
+                {...(idle && !open && message === last ? { onRegenerate: retry } : {})} />
+            ))}
+          </CallContext>
           {busy && last?.role !== "assistant" && <p className="waiting" role="status">Thinking</p>}
           {error && <ErrorCard error={error} onRetry={retry} />}
         </div>
       </div>
-      <Composer busy={busy} stopping={stopping} limits={info?.limits ?? UNKNOWN} returned={returned}
+      <QuestionStatus asked={asked} />
+      <Composer busy={busy} stopping={stopping} asked={asked.length > 0} limits={info?.limits ?? UNKNOWN} returned={returned}
         onSend={send} onStop={stop} />
     </main>
   );

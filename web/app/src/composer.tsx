@@ -1,6 +1,7 @@
 import { type FileUIPart, isFileUIPart, isTextUIPart, type UIMessage } from "ai";
 import { type ClipboardEvent, type DragEvent, type KeyboardEvent, type ReactElement, useEffect, useRef, useState } from "react";
 import { describeExcess } from "./describe-excess";
+import { HAS_KEYBOARD } from "./has-keyboard";
 import { Icon } from "./icon";
 import type { Limits } from "./limits";
 import { readImages } from "./read-images";
@@ -8,6 +9,8 @@ import { readImages } from "./read-images";
 interface ComposerProps {
   busy: boolean;
   stopping: boolean;
+  /** Whether a question of the agent is open: what is written instead withdraws it. */
+  asked: boolean;
   limits: Limits;
   /** A message the server did not take: it comes back to be changed. */
   returned: UIMessage | null;
@@ -15,16 +18,15 @@ interface ComposerProps {
   onStop: () => void;
 }
 
-const HAS_KEYBOARD = matchMedia("(pointer: fine)").matches;
-
 /** The message box: text, images by button, paste or drop, send and stop. */
-export function Composer({ busy, stopping, limits, returned, onSend, onStop }: ComposerProps): ReactElement {
+export function Composer({ busy, stopping, asked, limits, returned, onSend, onStop }: ComposerProps): ReactElement {
   const [text, setText] = useState("");
   const [images, setImages] = useState<FileUIPart[]>([]);
   const [notice, setNotice] = useState("");
   const [dragging, setDragging] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
+  const invitation = asked ? "Or write something else" : "Write a message";
   const excess = describeExcess(text, images, limits);
   const sendable = !excess && (text.trim() !== "" || images.length > 0);
 
@@ -91,7 +93,7 @@ export function Composer({ busy, stopping, limits, returned, onSend, onStop }: C
         <input ref={picker} type="file" hidden multiple accept="image/png,image/jpeg,image/webp,image/gif"
           aria-label="Images" onChange={(event) => { void add(event.target.files ?? []); event.target.value = ""; }} />
         <textarea id="composer" rows={1} dir="auto" value={text} autoFocus={HAS_KEYBOARD} aria-label="Message"
-          placeholder={dragging ? "Drop the image here" : "Write a message"}
+          placeholder={dragging ? "Drop the image here" : invitation}
           onChange={(event) => setText(event.target.value)} onKeyDown={onKey} onPaste={onPaste} />
         {busy
           ? <button type="button" className="primary square" aria-label={stopping ? "Stopping" : "Stop"} disabled={stopping}

@@ -2,6 +2,8 @@ import { Chat } from "@ai-sdk/react";
 import { DefaultChatTransport, type UIMessage } from "ai";
 import { version } from "ai/package.json";
 import { authorizedFetch } from "./authorized-fetch";
+import { createAutoSend } from "./create-auto-send";
+import { newsIn } from "./news-in";
 import { Refusal } from "./refusal";
 
 async function fetchOrRefuse(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
@@ -14,17 +16,19 @@ async function fetchOrRefuse(input: RequestInfo | URL, init?: RequestInit): Prom
 export function createChat(
   id: string, messages: UIMessage[], onEnd: (messageId: string, stopped: boolean) => void,
 ): Chat<UIMessage> {
+  const autoSend = createAutoSend();
   const transport = new DefaultChatTransport({
     api: "api/chat",
     fetch: fetchOrRefuse,
     // Whoever says what it is also hears that an answer was interrupted.
     headers: { "X-Adkwire-Client": `ai/${version}` },
-    // The server knows the history; with pictures in it, sending it along would soon be too much.
     prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) =>
-      ({ body: { id, message: messages.at(-1), trigger, messageId } }),
+      ({ body: { id, ...newsIn(messages), trigger, messageId } }),
   });
   return new Chat({
     id, messages, transport,
+    sendAutomaticallyWhen: autoSend.when,
+    onError: autoSend.forget,
     onFinish: ({ message, isAbort, finishReason }) => onEnd(message.id, isAbort || finishReason === "interrupted"),
   });
 }

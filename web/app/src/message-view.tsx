@@ -7,16 +7,20 @@ import { SourceList } from "./source-list";
 interface MessageViewProps {
   message: UIMessage;
   running: boolean;
+  /** Whether nothing was said after it. */
+  current: boolean;
   /** How it ended, where that needs saying. */
   note: string;
   onRegenerate?: () => void;
 }
 
-function Message({ message, running, note, onRegenerate }: MessageViewProps): ReactElement {
+function Message({ message, running, current, note, onRegenerate }: MessageViewProps): ReactElement {
   const mine = message.role === "user";
   return (
     <article className={`message ${message.role}`} aria-label={mine ? "You" : "Agent"}>
-      {message.parts.map((part, index) => <PartView key={index} part={part} running={running} />)}
+      {message.parts.map((part, index) => (
+        <PartView key={index} message={message} part={part} running={running} current={current} />
+      ))}
       <SourceList parts={message.parts} />
       {running && <span className="cursor" aria-hidden="true" />}
       {note && <p className="note">{note}</p>}
@@ -29,5 +33,5 @@ function Message({ message, running, note, onRegenerate }: MessageViewProps): Re
 
 /** One message. Finished ones are not drawn again while the next one streams. */
 export const MessageView = memo(Message, (before, after) =>
-  before.message === after.message && before.running === after.running && before.note === after.note &&
-  !before.onRegenerate && !after.onRegenerate);
+  before.message === after.message && before.running === after.running && before.current === after.current &&
+  before.note === after.note && !before.onRegenerate && !after.onRegenerate);

@@ -6,6 +6,6 @@ export interface ServerInfo {
   agent: string;
   model: string;
   offline: boolean;
-  tools: { name: string }[];
+  tools: { name: string; kind: "server" | "client" }[];
   limits: Limits;
 }

@@ -1,15 +1,26 @@
-import { type DynamicToolUIPart, getToolName, type ToolUIPart } from "ai";
-import type { ReactElement } from "react";
+import { getToolName } from "ai";
+import { type ReactElement, useContext } from "react";
+import { ApprovalCard } from "./approval-card";
+import type { ApprovalDetails } from "./approval-details";
+import { CallContext } from "./call-context";
+import { describeCall } from "./describe-call";
 import { Icon } from "./icon";
 import { prettyJson } from "./pretty-json";
+import type { ToolPart } from "./tool-part";
 
-type ToolPart = ToolUIPart | DynamicToolUIPart;
+interface ToolCardProps {
+  part: ToolPart;
+  running: boolean;
+  /** Whether the message it belongs to is the newest: older questions are no longer open. */
+  current: boolean;
+  details: ApprovalDetails;
+}
 
 const STATES: Record<ToolPart["state"], string> = {
   "input-streaming": "being called",
   "input-available": "running",
   "approval-requested": "waiting for approval",
-  "approval-responded": "answered, running",
+  "approval-responded": "approved, running",
   "output-available": "done",
   "output-error": "failed",
   "output-denied": "denied",
@@ -31,26 +42,49 @@ function wasStopped(part: ToolPart): boolean {
   return part.state === "output-error" && part.errorText === STOPPED;
 }
 
-function stateInWords(part: ToolPart, running: boolean): string {
+function isDenied(part: ToolPart): boolean {
+  return part.state === "output-denied" || (part.state === "approval-responded" && !part.approval.approved);
+}
+
+function stateInWords(part: ToolPart, running: boolean, current: boolean, inBrowser: boolean): string {
   if (wasStopped(part)) return "stopped";
+  if (isDenied(part)) return "denied";
   if (part.state === "output-available" && part.preliminary) return "running, first results";
+  if (part.state === "approval-requested") return "not answered";
+  if (part.state === "approval-responded" && !running) return current ? "approved, waits for the rest" : "approved, not run";
+  if (part.state === "input-available" && inBrowser && current) return "waiting for your browser";
   const unfinished = part.state === "input-streaming" || part.state === "input-available";
   return unfinished && !running ? "no result" : STATES[part.state];
 }
 
-/** A tool call: its name, how it stands in words, what went in and what came out. */
-export function ToolCard({ part, running }: { part: ToolPart; running: boolean }): ReactElement {
-  const denial = part.state === "output-denied" ? part.approval.reason : undefined;
-  const stopped = wasStopped(part);
+function look(part: ToolPart): string {
+  if (wasStopped(part)) return "stopped";
+  return isDenied(part) ? "output-denied" : part.state;
+}
+
+/** A tool call: its name, how it stands in words, what went in and what came out. One that asks is a question. */
+export function ToolCard({ part, running, current, details }: ToolCardProps): ReactElement {
+  const { browserTools } = useContext(CallContext);
+  const tool = getToolName(part);
+  const inBrowser = browserTools.has(tool);
+  if (part.state === "approval-requested" && current) {
+    return <ApprovalCard part={part} approvalId={part.approval.id} details={details} />;
+  }
+  const reason = isDenied(part) ? part.approval?.reason : undefined;
   return (
-    <details className={`tool-card ${stopped ? "stopped" : part.state}`} open>
-      <summary><Icon name="tool" /><code>{getToolName(part)}</code><span className="state">{stateInWords(part, running)}</span></summary>
+    <details className={`tool-card ${look(part)}`} open>
+      <summary>
+        <Icon name="tool" /><code>{tool}</code><span className="state">{stateInWords(part, running, current, inBrowser)}</span>
+      </summary>
+      {inBrowser && part.state === "input-available" && <p className="words">The agent {describeCall(tool, part.input, true)}.</p>}
       <div className="fields">
         {part.input !== undefined && <Field label="Input" value={part.input} />}
+        {details.edited !== undefined && <Field label="Changed to" value={details.edited} />}
         {part.state === "output-available" && <Field label="Output" value={part.output} />}
       </div>
-      {part.state === "output-error" && !stopped && <p className="failure">{part.errorText}</p>}
-      {denial && <p className="failure">{denial}</p>}
+      {part.state === "output-error" && !wasStopped(part) && <p className="failure">{part.errorText}</p>}
+      {reason && <p className="failure">Reason: {reason}</p>}
+      {part.state === "approval-requested" && <p className="words">You wrote something else instead of answering, so it was not run.</p>}
     </details>
   );
 }

@@ -1,0 +1,426 @@
+"""ToolGate: the one door of every call that waits. Nothing is executed that was not released here.
+
+A call is opened once, settled once and claimed once, each by a compare-and-set on its record; who comes second is told
+so. Somebody who is not the call's user, names another chat or message, or changed what was asked, learns nothing but
+that no call waits for the answer.
+"""
+
+import dataclasses
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from adkwire.errors import Conflict, NotFound, RequestError, TooLarge, Unprocessable
+from adkwire.gate.policy import Decision, Policy
+from adkwire.gate.records import (
+    OPEN,
+    OVER,
+    UNDECIDED,
+    Answer,
+    AuditEntry,
+    Given,
+    Json,
+    PendingCall,
+    Scope,
+    State,
+    bind,
+)
+from adkwire.gate.schemas import problem
+from adkwire.stores.base import CallRow, GateStore
+from adkwire.wire.chunks import encode_chunk
+from adkwire.wire.javascript import iso, same_value
+
+logger = logging.getLogger("adkwire")
+
+CLOCK = "clock"
+"""Who answers a call that nobody answered in time."""
+REFUSED = "No call is waiting for this answer."
+_LATE = {
+    "superseded": "Too late: the conversation went on without this call, and it was not executed.",
+    "stopped": "Too late: the call was stopped before it was executed.",
+    "interrupted": "Too late: the server stopped before the call was executed.",
+    "expired": "Too late: nobody answered in time, and the call was not executed.",
+    "failed": "Too late: the answer failed before the call was executed.",
+    "unknown": "The server stopped while this call ran; whether it was executed is not known.",
+}
+_ALREADY = "This call was already answered."
+_LONGEST_ERROR = 1000
+
+_decoder = msgspec.json.Decoder(PendingCall)
+
+
+class ToolGate:
+    """Opens, settles, claims and closes calls; keeps grants and the audit."""
+
+    def __init__(
+        self,
+        store: GateStore,
+        policy: Policy,
+        *,
+        clock: Callable[[], float],
+        timeout: float = 0,
+        max_output: int = 16_000,
+        changed: Callable[[PendingCall], None] = lambda call: None,
+    ) -> None:
+        self._store = store
+        self._policy = policy
+        self._clock = clock
+        self._timeout = timeout
+        self._max_output = max_output
+        self._changed = changed
+        self.worker = secrets.token_hex(8)
+        """Whose records are this process's own."""
+
+    async def decide(self, user: str, chat: str, tool: str, args: Mapping[str, Json], *, asks: bool) -> Decision:
+        """What happens to a call: by the first rule that matches, then by what the user has granted."""
+        decision = self._policy.decide(tool, args, asks=asks)
+        if decision.action == "ask" and decision.grant != "never":
+            grants = _grants(tool, bind(args))[:1] if decision.grant == "same-arguments" else _grants(tool, bind(args))
+            if await self._store.granted(user, chat, grants):
+                return dataclasses.replace(decision, action="allow", rule=f"granted; {decision.rule}")
+        return decision
+
+    def allows(self, tool: str, args: Mapping[str, Json]) -> bool:
+        """Whether no rule forbids the call: asked again when an approved call begins or its arguments were edited."""
+        return self._policy.decide(tool, args, asks=True).action != "deny"
+
+    async def note(self, call: PendingCall, verdict: str, outcome: str, actor: str) -> None:
+        """One line in the audit."""
+        answer = call.answer
+        await self._write(
+            call.user,
+            call.chat,
+            AuditEntry(
+                at=iso(self._clock()),
+                actor=actor,
+                call=call.call,
+                tool=call.tool,
+                input=call.input,
+                edited=answer.args if answer is not None and answer.args is not None else UNSET,
+                reason=answer.reason or UNSET if answer is not None else UNSET,
+                verdict=verdict,
+                scope=answer.scope if answer is not None else "once",
+                outcome=outcome,
+            ),
+        )
+
+    async def open(self, call: PendingCall, seconds: float | None) -> PendingCall:
+        """Let a call wait, for so many seconds. Opening it twice leaves the first record as it is."""
+        now = self._clock()
+        wait = self._timeout if seconds is None else seconds
+        expiry = now + wait if wait else None
+        call = msgspec.structs.replace(call, asked_at=now, expires_at=expiry, worker=self.worker)
+        if await self._store.add(_row(call)) or await self._takes_place(call):
+            await self.note(call, "asked" if call.state is State.ASKED else "offered", "waiting", "agent")
+            self._changed(call)
+        return call
+
+    async def _takes_place(self, call: PendingCall) -> bool:
+        """Some models number their calls anew in each answer: a question that is over makes room for the next."""
+        old = await self.get(call.user, call.chat, call.call)
+        if old is None or old.state not in OVER or (old.message, old.ask) == (call.message, call.ask):
+            return False
+        return await self._store_move(msgspec.structs.replace(call, version=old.version)) is not None
+
+    async def settle(self, user: str, chat: str, call_id: str, given: Given, *, retry: bool = False) -> PendingCall:
+        """Take an answer, once. The same answer again changes nothing; any other comes too late.
+
+        With `retry`, a yes to a call whose fate is unknown lets it run again, where its rule says so.
+        """
+        try:
+            while True:
+                call = await self.get(user, chat, call_id)
+                if call is None:
+                    raise NotFound(REFUSED)
+                _check_echo(call, given)
+                if (after := self._answered(call, given, retry=retry)) is None:
+                    return call
+                if (stored := await self._store_move(after)) is not None:
+                    return await self._settled(stored, given.scope)
+        except RequestError as error:
+            await self.refuse(user, chat, call_id, error.code)
+            raise
+
+    async def _release(self, call: PendingCall) -> None:
+        """Approve a waiting call by a grant, unless somebody or the clock was faster."""
+        try:
+            after = self._answered(call, Given(approved=True), retry=False)
+        except Conflict:
+            return
+        if after is not None and (stored := await self._store_move(after)) is not None:
+            await self._settled(stored, "once")
+
+    async def refuse(self, user: str, chat: str, call_id: str, why: str) -> None:
+        """Write down an answer that was not taken."""
+        logger.info("an answer to call %r in chat %s was refused: %s", call_id[:64], chat, why)
+        entry = AuditEntry(
+            at=iso(self._clock()),
+            actor=user,
+            call=call_id[:256],
+            tool="",
+            input=None,
+            verdict="refused",
+            scope="",
+            outcome=why,
+        )
+        await self._write(user, chat, entry)
+
+    async def expire(self) -> list[PendingCall]:
+        """Answer, for the clock, the calls whose time is over."""
+        now, expired = self._clock(), list[PendingCall]()
+        for row in await self._store.expiring(OPEN, now):
+            call = _record(row)
+            answer = Answer(actor=CLOCK, at=now, expired=True, approved=call.answer.approved if call.answer else None)
+            after = await self._store_move(call.moved(State.ANSWERED, answer=answer))
+            if after is not None:
+                expired.append(await self._settled(after, "once"))
+        return expired
+
+    async def next_expiry(self) -> float | None:
+        """When the next call expires, by the clock; None when none does."""
+        rows = await self._store.expiring(OPEN, float("inf"))
+        return rows[0].expires_at if rows else None
+
+    async def claim(self, user: str, chat: str, call_id: str, args: Mapping[str, Json]) -> PendingCall | None:
+        """Begin to execute an approved call. Only one ever gets it; None means: do not execute."""
+        call = await self.get(user, chat, call_id)
+        if call is None or not call.executes:
+            return None
+        if call.bound != bind(args) or not self.allows(call.tool, _used(call)):
+            await self._end(call, State.DONE, "not executed")
+            return None
+        return await self._store_move(call.moved(State.EXECUTING))
+
+    async def finish(self, user: str, chat: str, call_id: str, outcome: str) -> None:
+        """Write down what came of a call that was executed, or whose answer has reached the agent."""
+        call = await self.get(user, chat, call_id)
+        if call is not None and call.state in (State.EXECUTING, State.ANSWERED):
+            await self._end(call, State.DONE, outcome)
+
+    async def abandon(self, user: str, chat: str, call_id: str, why: str) -> bool:
+        """Its run is over without a result. Says whether it may have been executed: if so, its fate is unknown."""
+        call = await self.get(user, chat, call_id)
+        if call is None:
+            return True
+        if call.state is State.EXECUTING:
+            await self._end(call, State.UNKNOWN, "unknown")
+        elif call.state in UNDECIDED:
+            await self._end(call, State.VOID, why)
+        over = call.state is State.VOID or call.outcome == "not executed" or call.state in UNDECIDED
+        return call.retried or not over
+
+    async def void(self, user: str, chat: str, why: str) -> list[PendingCall]:
+        """Take back everything in a chat that was not executed. Outputs that a browser gave are kept (DONE)."""
+        ended: list[PendingCall] = []
+        for call in await self.undecided(user, chat):
+            kept = call.state is State.ANSWERED and call.answer is not None and call.answer.has_output
+            after = await self._end(call, State.DONE if kept else State.VOID, "answered" if kept else why)
+            ended += [after] if after is not None else []
+        return ended
+
+    async def reopen(self, call: PendingCall) -> None:
+        """The server stopped before an answer reached the agent: ask again."""
+        after = await self._store_move(call.moved(State.ASKED, answer=None))
+        if after is not None:
+            self._changed(after)
+
+    async def undecided(self, user: str, chat: str) -> list[PendingCall]:
+        """The calls of a chat that nothing was done about yet."""
+        return [_record(row) for row in await self._store.find(user, UNDECIDED) if row.chat == chat]
+
+    async def of(self, user: str, chat: str) -> list[PendingCall]:
+        """All calls of a chat, in their order."""
+        return [_record(row) for row in await self._store.calls(user, chat)]
+
+    async def get(self, user: str, chat: str, call_id: str) -> PendingCall | None:
+        """One call of a chat."""
+        row = await self._store.get(user, chat, call_id)
+        return _record(row) if row is not None else None
+
+    async def waiting(self, user: str) -> list[PendingCall]:
+        """The calls in all of a user's chats that somebody has to act on."""
+        return [_record(row) for row in await self._store.find(user, OPEN)]
+
+    async def forget(self, user: str, chat: str) -> None:
+        """The chat is gone; its audit stays."""
+        await self._store.forget(user, chat)
+
+    async def audit(self, user: str, chat: str) -> list[AuditEntry]:
+        """Who asked, who answered, what came of it; oldest first."""
+        return [msgspec.json.decode(line, type=AuditEntry) for line in await self._store.lines(user, chat)]
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self._store.close()
+
+    def _answered(self, call: PendingCall, given: Given, *, retry: bool) -> PendingCall | None:
+        """The record with this answer in it; None when it already says so."""
+        now = self._clock()
+        if call.expires_at is not None and call.state in OPEN and call.expires_at <= now:
+            raise Conflict(_LATE["expired"])
+        match call.state:
+            case State.ASKED:
+                return self._decided(call, given, now)
+            case State.OFFERED if given.has_output:
+                self._check_output(call, given)
+                return call.moved(State.ANSWERED, answer=_with_output(call, given, now))
+            case State.UNKNOWN if retry and call.retry and given.approved and given.args is None:
+                return call.moved(State.ANSWERED, outcome="", retried=True)
+            case _ if _says_the_same(call, given):
+                return None
+            case State.OFFERED if call.ask is None:
+                raise NotFound(REFUSED)
+            case _:
+                raise Conflict(late(call.outcome, call.answer))
+
+    def _decided(self, call: PendingCall, given: Given, now: float) -> PendingCall:
+        if given.has_output and not call.browser:
+            raise NotFound(REFUSED)
+        approved = given.approved if given.approved is not None else given.has_output
+        if given.approved is None and not given.has_output:
+            raise NotFound(REFUSED)
+        if given.scope not in call.scopes:
+            raise Unprocessable("This tool can be approved only once at a time, not for longer.")
+        if given.args is not None:
+            self._check_edit(call, given.args)
+        answer = Answer(
+            actor=call.user,
+            at=now,
+            approved=approved,
+            reason=given.reason,
+            args=given.args,
+            payload=given.payload,
+            scope=given.scope if approved else "once",
+        )
+        after = call.moved(
+            State.OFFERED if call.browser and approved else State.ANSWERED,
+            answer=answer,
+            input=given.args if call.browser and given.args is not None else call.input,
+        )
+        if not given.has_output or not approved:
+            return after
+        self._check_output(call, given)
+        return after.moved(State.ANSWERED, answer=_with_output(after, given, now))
+
+    def _check_edit(self, call: PendingCall, args: dict[str, Json]) -> None:
+        unknown = sorted(set(args) - set((call.parameters or {}).get("properties", args)))
+        wrong = f"{unknown[0]} is not one of them" if unknown else problem(args, call.parameters)
+        if wrong is not None:
+            raise Unprocessable(f"These arguments do not fit the tool: {wrong}")
+        if not self.allows(call.tool, args):
+            raise Unprocessable("The policy of this server does not allow these arguments.")
+
+    def _check_output(self, call: PendingCall, given: Given) -> None:
+        if given.output is UNSET:
+            return
+        if len(encode_chunk(given.output)) > self._max_output:
+            raise TooLarge(f"The output of a browser tool may have at most {self._max_output} bytes.")
+        if (wrong := problem(given.output, call.output)) is not None:
+            raise Unprocessable(f"This is not what {call.tool} gives: {wrong}")
+
+    async def _settled(self, call: PendingCall, scope: Scope) -> PendingCall:
+        answer = call.answer
+        actor = answer.actor if answer is not None else ""
+        await self.note(call, answer.verdict if answer is not None else "", "waiting", actor)
+        self._changed(call)
+        if answer is not None and answer.approved and scope != "once":
+            await self._grant(call, scope)
+        return call
+
+    async def _grant(self, call: PendingCall, scope: Scope) -> None:
+        """Remember a standing approval, and release with it the equal calls that wait already."""
+        bound = bind(_used(call))
+        what = _grants(call.tool, bound)[0 if call.grant == "same-arguments" else 1]
+        await self._store.grant(call.user, call.chat if scope == "chat" else "", what)
+        for other in await self.waiting(call.user):
+            if other.state is not State.ASKED or other.tool != call.tool or other.grant == "never":
+                continue
+            here = scope == "always" or other.chat == call.chat
+            same = other.bound == bound or "same-arguments" not in (call.grant, other.grant)
+            if here and same:
+                await self._release(other)
+
+    async def _end(self, call: PendingCall, state: State, outcome: str) -> PendingCall | None:
+        if state is State.VOID and call.retried:
+            state, outcome = State.UNKNOWN, "unknown"
+        after = await self._store_move(call.moved(state, outcome=outcome))
+        if after is not None:
+            answer = after.answer
+            actor = answer.actor if answer is not None else call.user
+            actor = "server" if outcome in ("interrupted", "failed", "unknown") else actor
+            await self.note(after, outcome if answer is None else answer.verdict, outcome, actor)
+            self._changed(after)
+        return after
+
+    async def _store_move(self, call: PendingCall) -> PendingCall | None:
+        call = msgspec.structs.replace(call, worker=self.worker)
+        if not await self._store.replace(_row(call)):
+            return None
+        return msgspec.structs.replace(call, version=call.version + 1)
+
+    async def _write(self, user: str, chat: str, entry: AuditEntry) -> None:
+        await self._store.write(user, chat, encode_chunk(entry))
+
+
+def _record(row: CallRow) -> PendingCall:
+    return msgspec.structs.replace(_decoder.decode(row.data), version=row.version)
+
+
+def _row(call: PendingCall) -> CallRow:
+    return CallRow(
+        user=call.user,
+        chat=call.chat,
+        call=call.call,
+        state=call.state,
+        data=encode_chunk(call),
+        expires_at=call.expires_at,
+        version=call.version,
+    )
+
+
+def _grants(tool: str, bound: str) -> tuple[str, str]:
+    """The standing approvals that cover a call: for these arguments, and for any."""
+    return f"{tool} {bound}", tool
+
+
+def _used(call: PendingCall) -> dict[str, Any]:
+    edited = call.answer.args if call.answer is not None else None
+    return edited if edited is not None else call.input
+
+
+def _check_echo(call: PendingCall, given: Given) -> None:
+    """A stock client repeats what it answers; what differs from what was asked is no answer to it."""
+    echo = given.echo
+    if echo is None:
+        return
+    if (echo.message, echo.tool) != (call.message, call.tool) or not same_value(call.input, echo.input):
+        raise NotFound(REFUSED)
+    # Newer clients drop the question from a part that gets an output, which is as good as an approval.
+    unasked = echo.ask is None and (call.state is not State.ASKED or given.has_output)
+    if echo.ask != call.ask and not unasked:
+        raise NotFound(REFUSED)
+
+
+def _with_output(call: PendingCall, given: Given, now: float) -> Answer:
+    error = given.error[:_LONGEST_ERROR] if given.error is not UNSET else UNSET
+    if call.answer is None:
+        return Answer(actor=call.user, at=now, output=given.output, error=error)
+    return msgspec.structs.replace(call.answer, output=given.output, error=error)
+
+
+def _says_the_same(call: PendingCall, given: Given) -> bool:
+    answer = call.answer
+    if answer is None or answer.expired or call.state in (State.VOID, State.UNKNOWN):
+        return False
+    if given.has_output:
+        return same_value(answer.output, given.output) and answer.error == given.error
+    return given.approved is answer.approved and given.args == answer.args and given.payload == answer.payload
+
+
+def late(outcome: str, answer: Answer | None = None) -> str:
+    """What the rightful user is told who comes too late."""
+    return _LATE.get("expired" if answer is not None and answer.expired else outcome, _ALREADY)

@@ -1,0 +1,76 @@
+"""JSON schema checks of what comes from outside. Draft 2020-12; nothing is ever fetched."""
+
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator, ValidationError
+
+_HEAD, _TAIL = 160, 120  # A problem quotes the value, which may be of any size; what is wrong with it stands behind.
+
+
+def problem(value: object, schema: Mapping[str, Any] | None) -> str | None:
+    """The first thing that is wrong with a value, in one line, or None. Without a schema nothing is wrong.
+
+    A schema that cannot be used accepts nothing: that is a problem too, never an exception.
+    """
+    if schema is None:
+        return None
+    from jsonschema import SchemaError
+    from referencing.exceptions import Unresolvable
+
+    try:
+        return _first(value, _validator(json.dumps(schema)))
+    except SchemaError as error:
+        return _line(f"the schema is wrong: {error.message}")
+    except Unresolvable as error:
+        return _line(f"the schema refers to {error.ref!r}, which is not in it; nothing is fetched")
+    except RecursionError:
+        return "it is nested too deeply"
+    except (re.error, ArithmeticError, TypeError, ValueError) as error:
+        return _line(f"it cannot be checked: {error}")
+
+
+def mistake(schema: Mapping[str, Any]) -> str | None:
+    """What is wrong with a schema itself, in one line, or None."""
+    from jsonschema import SchemaError
+
+    try:
+        _validator(json.dumps(schema))
+    except SchemaError as error:
+        return _line(_at(error.json_path, error.message))
+    except (TypeError, ValueError) as error:
+        return _line(f"it is not JSON: {error}")
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _validator(schema: str) -> "Draft202012Validator":
+    # Imported here: it takes longer to load than all the rest of the gate.
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
+    parsed = json.loads(schema)
+    Draft202012Validator.check_schema(parsed)
+    # A registry of our own that retrieves nothing; the default one opens URLs and files.
+    registry: Registry[Any] = Registry()
+    return Draft202012Validator(parsed, registry=registry)
+
+
+def _first(value: Any, validator: "Draft202012Validator") -> str | None:
+    errors: Iterator[ValidationError] = validator.iter_errors(value)  # pyright: ignore[reportUnknownMemberType]
+    error = next(errors, None)
+    return None if error is None else _line(_at(error.json_path, error.message))
+
+
+def _at(path: str, message: str) -> str:
+    place = path.removeprefix("$").removeprefix(".")
+    return f"{place}: {message}" if place else message
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _HEAD + _TAIL else f"{line[:_HEAD]}…{line[-_TAIL:]}"

@@ -1,0 +1,130 @@
+// The single things a person does at a gate, to be put together to scenarios: `{do: name, ...arguments}`.
+// A call is named by its tool and `nth`, counted over the page. The page comes to rest after an act, unless it says `now`
+// (the next one follows at once) or `begin` (the next one follows while it goes on, until a `rest`).
+
+import { lastMessageOnly } from "./chat-client.mjs";
+
+const cardOf = ({ page }, { tool, nth = 0 }) => {
+  const part = page.calls(tool)[nth];
+  if (!part) throw new Error(`the page shows no call ${nth} of ${tool}`);
+  return part;
+};
+
+const acts = {
+  say: ({ page }, { text }) => page.chat.sendMessage({ text }),
+  approve: (world, { reason, ...call }) => world.page.verdict(cardOf(world, call), true, reason),
+  deny: (world, { reason, ...call }) => world.page.verdict(cardOf(world, call), false, reason),
+  give: (world, { output, error, ...call }) => world.page.output(call.tool, cardOf(world, call).toolCallId, { output, error }),
+  regenerate: ({ page }) => page.chat.regenerate(),
+  edit: ({ page }, { index, text }) => page.chat.sendMessage({ text, messageId: page.chat.messages[index].id }),
+
+  /** The page sends its messages again, as they are. */
+  send: ({ page }) => page.chat.sendMessage(),
+
+  /** Several acts in one breath. */
+  async together(world, { acts }) {
+    await Promise.all(acts.map((act) => run(world, { ...act, now: true })));
+  },
+
+  /** Wait until this is on the screen. */
+  see: ({ page }, { what }) => page.untilSeen(what),
+
+  /** Wait for the end of what was begun. */
+  rest: ({ begun }) => begun,
+
+  /** The page loses its connection. */
+  cut: ({ page }) => page.chat.stop(),
+
+  /** From here on the chat is used in a new page, made from history; what runs is followed. */
+  async load(world, { name, ...options }) {
+    world.page = await world.scene.load(name, { ...world.options, ...options });
+    if (world.scene.seen.loaded.active) await world.page.chat.resumeStream();
+  },
+
+  /** The same in mid-answer: come back when `after` is on the new page's screen; `rest` waits for the end. */
+  async join(world, { name, after }) {
+    world.page = await world.scene.load(name, world.options);
+    world.begun = world.page.chat.resumeStream();
+    await world.page.untilSeen(after);
+  },
+
+  /** The same with the messages of a page that lived on. */
+  continue(world, { name, messages, ...options }) {
+    world.page = world.scene.open(name, { messages, ...world.options, ...options });
+  },
+
+  /** Back to an older page. */
+  turn(world, { name }) {
+    world.page = world.scene.clients[name];
+  },
+
+  /** Execute the calls that were there when the page was loaded, as an app does that scans its messages. */
+  async execute({ page }) {
+    const waiting = page.chat.messages.at(-1).parts.filter((part) => part.state === "input-available");
+    for (const part of waiting) await page.execute({ ...part, toolName: part.type.slice("tool-".length) });
+  },
+
+  /** Answer by the calls route. */
+  async call(world, { body, ...call }) {
+    const answer = await world.scene.answer(cardOf(world, call).toolCallId, body);
+    (world.scene.seen.answers ??= []).push(answer);
+  },
+
+  /** Answers to one call by both routes at the same time; `bodies` are for the calls route. */
+  async race(world, { posts, bodies, ...call }) {
+    const { scene, page } = world;
+    const { toolCallId } = cardOf(world, call);
+    const messages = page.chat.messages;
+    const [streams, answers] = await Promise.all([
+      Promise.all(Array.from({ length: posts }, () => scene.post({ messages, messageId: messages.at(-1).id }))),
+      Promise.all(bodies.map((body) => scene.answer(toolCallId, body))),
+    ]);
+    Object.assign(scene.seen, { streams, answers });
+    await scene.ended();
+  },
+
+  /** The message of the last card again, sent past the page with this verdict on it. */
+  async late(world, { approved = true, ...call }) {
+    const { scene, page } = world;
+    const part = cardOf(world, call);
+    const message = structuredClone(page.chat.messages.find(({ parts }) => parts.includes(part)));
+    const answered = { state: "approval-responded", approval: { ...part.approval, approved } };
+    Object.assign(message.parts.find(({ toolCallId }) => toolCallId === part.toolCallId), answered);
+    scene.seen.late = await scene.post({ messages: [message], messageId: message.id });
+  },
+
+  async stop({ scene }) {
+    await scene.stop();
+    await scene.ended();
+  },
+
+  ended: ({ scene }) => scene.ended(),
+  elsewhere: ({ scene }, { text, name }) => scene.sayElsewhere(text, name),
+
+  /** Wait for an event of the user's own stream about this chat. */
+  event: ({ scene }, { type, times }) => scene.told(type, times),
+
+  async note({ scene }, { as }) {
+    scene.seen[as] = await scene.history();
+  },
+
+  async audit({ scene }) {
+    scene.seen.audit = await scene.audit();
+  },
+};
+
+async function run(world, { do: name, now, begin, ...args }) {
+  const doing = acts[name](world, args);
+  if (begin) world.begun = doing;
+  else await doing;
+  if (!begin && !now) await world.page.idle();
+}
+
+/** The acts of a list, in a page of their own unless the first one opens its own. */
+export async function perform(scene, { acts: list, predicate, executor, watch, lastOnly }) {
+  const options = { predicate, executor, transport: lastOnly ? lastMessageOnly : {} };
+  const world = { scene, options };
+  if (watch) await scene.watch();
+  if (!["load", "continue"].includes(list[0].do)) world.page = scene.open("page", options);
+  for (const act of list) await run(world, act);
+}

@@ -1,0 +1,51 @@
+// What the scenarios of approvals and of browser tools share.
+import assert from "node:assert/strict";
+import { ChatPage } from "./chat-page.mjs";
+
+export const TOKYO = { latitude: 35.68123, longitude: 139.76712, accuracy: 12 };
+
+export async function open({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const posts = [];
+  page.on("request", (request) => {
+    if (request.method() === "POST" && request.url().endsWith("/api/chat")) posts.push(request.postDataJSON());
+  });
+  return { chat, posts };
+}
+
+/** Whatever would be sent by itself leaves as soon as the page has drawn that it is idle. */
+export async function assertQuiet(page, posts, count) {
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  assert.equal(posts.length, count, `requests: ${JSON.stringify(posts, null, 1)}`);
+}
+
+export async function calls(chat, tool) {
+  const { messages } = await chat.history();
+  return messages.flatMap((message) => message.parts).filter((part) => part.type === `tool-${tool}`);
+}
+
+/** The page shows after a reload what it showed before. */
+export async function assertReloadsTheSame(chat) {
+  const before = await chat.transcript();
+  await chat.page.reload();
+  await chat.answers.nth(before.text.length / 2 - 1).waitFor();
+  await chat.idle();
+  assert.deepEqual(await chat.transcript(), before);
+}
+
+export async function allowLocation(context) {
+  await context.grantPermissions(["geolocation"]);
+  await context.setGeolocation(TOKYO);
+}
+
+/** Counts how often the page asks the browser where it is. */
+export async function countLocating(page) {
+  await page.addInitScript(() => {
+    const ask = Geolocation.prototype.getCurrentPosition;
+    Geolocation.prototype.getCurrentPosition = function (...given) {
+      sessionStorage.setItem("located", Number(sessionStorage.getItem("located")) + 1);
+      return ask.apply(this, given);
+    };
+  });
+  return () => page.evaluate(() => Number(sessionStorage.getItem("located")));
+}

@@ -1,0 +1,13 @@
+"""One nursery for the tests of a module."""
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.faults.lives import Host, hosting
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Generator[Host]:
+    with hosting(tmp_path_factory.mktemp("host")) as host:
+        yield host

@@ -1,0 +1,100 @@
+"""Calls at the gate, a clock that tests turn, and the gate itself on a store."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from adkwire.gate.gate import ToolGate
+from adkwire.gate.policy import Policy
+from adkwire.gate.records import AuditEntry, Echo, PendingCall, State, bind
+from adkwire.stores.base import GateStore
+
+ANN, CHAT = "ann", "chat"
+ARGS = {"amount": 5}
+SCHEMA = {
+    "type": "object",
+    "properties": {"amount": {"type": "integer"}, "note": {"type": "string"}},
+    "required": ["amount"],
+}
+
+
+class Clock:
+    """Time that passes when a test says so."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def asked(call: str = "c1", args: dict[str, Any] | None = None, **more: Any) -> PendingCall:
+    """A payment that a person is asked about."""
+    args = ARGS if args is None else args
+    fields: dict[str, Any] = {
+        "user": ANN,
+        "chat": CHAT,
+        "call": call,
+        "message": "m1",
+        "tool": "pay",
+        "state": State.ASKED,
+        "input": args,
+        "bound": bind(args),
+        "ask": f"ask-{call}",
+        "grant": "tool",
+        "parameters": SCHEMA,
+    }
+    return PendingCall(**{**fields, **more})
+
+
+def asked_of_browser(call: str = "c1", **more: Any) -> PendingCall:
+    """A browser's call that a person is asked about first."""
+    fields: dict[str, Any] = {"browser": True, "tool": "where", **more}
+    return asked(call, **fields)
+
+
+def offered(call: str = "c1", **more: Any) -> PendingCall:
+    """A browser's call that nobody is asked about."""
+    fields: dict[str, Any] = {"state": State.OFFERED, "ask": None, "grant": "never", **more}
+    return asked_of_browser(call, **fields)
+
+
+def echo_of(call: PendingCall, **changed: Any) -> Echo:
+    """What an honest client repeats of a call, or one that changed something."""
+    return Echo(call.message, call.tool, call.ask, call.input)._replace(**changed)
+
+
+class Door:
+    """A gate with what it told of, on the store of a test."""
+
+    def __init__(self, store: GateStore, policy: Policy | None = None, **more: Any) -> None:
+        self.clock = Clock()
+        self.told: list[PendingCall] = []
+        self.gate = ToolGate(store, policy or Policy(), clock=self.clock, changed=self.told.append, **more)
+
+    async def open(self, call: PendingCall, seconds: float | None = None) -> PendingCall:
+        return await self.gate.open(call, seconds)
+
+    async def put(self, state: State, call: PendingCall | None = None, **changes: Any) -> PendingCall:
+        """A call that is in this state, however it came there."""
+        call = call or asked()
+        await self.gate.open(replace(call, state=state, **changes), 0)
+        return await self.at(call.call)
+
+    async def at(self, call: str = "c1", chat: str = CHAT) -> PendingCall:
+        found = await self.gate.get(ANN, chat, call)
+        assert found is not None
+        return found
+
+    async def state(self, call: str = "c1", chat: str = CHAT) -> State:
+        return (await self.at(call, chat)).state
+
+    async def audit(self, chat: str = CHAT) -> list[tuple[str, str, str]]:
+        """Who, the verdict and what came of it, line by line."""
+        return [(line.actor, line.verdict, line.outcome) for line in await self.lines(chat)]
+
+    async def lines(self, chat: str = CHAT) -> list[AuditEntry]:
+        return await self.gate.audit(ANN, chat)

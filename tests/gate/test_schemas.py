@@ -1,0 +1,130 @@
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adkwire.gate.schemas import mistake, problem
+
+PLACE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"latitude": {"type": "number"}, "tags": {"type": "array", "items": {"type": "string"}}},
+    "required": ["latitude"],
+}
+
+
+@pytest.mark.parametrize("value", [{"latitude": 5}, {"latitude": 5.5, "tags": ["a"]}, {"latitude": 0, "more": None}])
+def test_a_value_that_fits_has_no_problem(value: object) -> None:
+    assert problem(value, PLACE) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({}, "'latitude' is a required property"),
+        ({"latitude": "5"}, "latitude: '5' is not of type 'number'"),
+        ({"latitude": True}, "latitude: True is not of type 'number'"),
+        ({"latitude": 5, "tags": ["a", 1]}, "tags[1]: 1 is not of type 'string'"),
+        (None, "None is not of type 'object'"),
+        ("line\nbreak", "'line\\nbreak' is not of type 'object'"),
+    ],
+)
+def test_the_first_problem_is_told_with_its_place(value: object, said: str) -> None:
+    assert problem(value, PLACE) == said
+
+
+def test_without_a_schema_everything_fits() -> None:
+    assert problem({"any": "thing"}, None) is None
+    assert problem({"any": "thing"}, {}) is None
+
+
+def test_true_is_not_one() -> None:
+    assert problem(1, {"enum": [0, 1]}) is None
+    assert problem(1.0, {"enum": [0, 1]}) is None
+    assert problem(True, {"enum": [0, 1]}) == "True is not one of [0, 1]"
+
+
+def test_a_problem_with_a_large_value_still_says_what_it_is() -> None:
+    said = problem("x" * 100_000, {"type": "integer"})
+    assert said is not None
+    assert len(said) < 300
+    assert said.endswith("is not of type 'integer'")
+
+
+def test_a_value_of_many_lines_is_told_in_one() -> None:
+    said = problem({"a": 1}, {"properties": {"a": {"enum": ["x\n\ny"]}}})
+    assert said == "a: 1 is not one of ['x\\n\\ny']"
+
+
+UNUSABLE: list[Any] = [
+    {"type": "STRING"},
+    {"type": 5},
+    {"pattern": "("},
+    {"$ref": "#/$defs/missing"},
+    {"$ref": "#"},
+    {"enum": {1, 2}},
+    {"properties": {"a": 1}},
+]
+
+
+@pytest.mark.parametrize("schema", UNUSABLE)
+def test_an_unusable_schema_takes_nothing_and_raises_nothing(schema: dict[str, Any]) -> None:
+    said = problem("text", schema)
+    assert said
+    assert "\n" not in said
+
+
+def test_a_value_may_be_nested_as_deeply_as_it_likes() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    assert problem(value, {"type": "string"}) == "it is nested too deeply"
+    assert problem(value, {"type": "array", "items": {"$ref": "#"}}) == "it is nested too deeply"
+
+
+def test_a_number_may_be_as_large_as_it_likes() -> None:
+    for value, schema in ((10**400, {"multipleOf": 0.01}), (10**5000, {"type": "string"})):
+        assert (problem(value, schema) or "").startswith("it cannot be checked: ")
+
+
+def test_a_file_is_not_read(tmp_path: Path) -> None:
+    (file := tmp_path / "schema.json").write_text("{}")
+    said = problem("text", {"$ref": file.as_uri()})
+    assert said == f"the schema refers to {file.as_uri()!r}, which is not in it; nothing is fetched"
+
+
+def test_nothing_is_fetched() -> None:
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/schema.json"
+        said = [problem("text", {key: url}) for key in ("$ref", "$dynamicRef")]
+        server.shutdown()
+        thread.join()
+    assert all(one and "nothing is fetched" in one for one in said)
+    assert asked == []
+
+
+def test_a_mistake_in_a_schema_is_told_with_its_place() -> None:
+    assert mistake(PLACE) is None
+    assert mistake({"properties": {"a": {"type": "text"}}}) == (
+        "properties.a.type: 'text' is not valid under any of the given schemas"
+    )
+    assert (mistake({"enum": {1}}) or "").startswith("it is not JSON: ")
+
+
+def test_the_import_is_light() -> None:
+    code = "import sys, adkwire.gate.schemas; sys.exit('jsonschema' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

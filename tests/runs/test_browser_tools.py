@@ -1,0 +1,300 @@
+"""Tools that the page executes: released once, answered once, and never run by the server."""
+
+from typing import Any
+
+import pytest
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+
+from adkwire import client_tool
+from adkwire.gate.gate import REFUSED
+from adkwire.runs.own_events import DENIED
+from adkwire.testing import Call, Say, ScriptedModel
+from tests.runs.conftest import Open
+from tests.runs.gated import agree, clock, responses, where
+from tests.runs.pages import START, STEP, STEPPED, WAITS, finished, lines, refusal, refused
+
+CLOCK = Call("clock", {"zone": "UTC"}, "c1")
+WHERE = Call("where", {"exact": True}, "c1")
+NOON = {"time": "noon"}
+PARIS = {"city": "Paris"}
+
+
+def announced(tool: str, text: str) -> list[dict[str, Any]]:
+    """How a browser's call is shown before the browser may have it."""
+    return [
+        {"type": "tool-input-start", "toolCallId": "c1", "toolName": tool},
+        {"type": "tool-input-delta", "toolCallId": "c1", "inputTextDelta": text},
+    ]
+
+
+def released(tool: str, args: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "tool-input-available", "toolCallId": "c1", "toolName": tool, "input": args}
+
+
+def calling(call: Call) -> ScriptedModel:
+    return ScriptedModel(turns=[[call], [Say("Done.")], [Say("Bye.")]])
+
+
+async def test_a_call_that_nobody_gates(open_page: Open) -> None:
+    model = calling(CLOCK)
+    page = open_page(model, clock)
+    offered = await page.say("what time is it?")
+    assert lines(page, offered) == [
+        START,
+        STEP,
+        *announced("clock", '{"zone":"UTC"}'),
+        released("clock", {"zone": "UTC"}),
+        STEPPED,
+        WAITS,
+    ]
+    assert await page.pending() == [{"toolCallId": "c1", "tool": "clock", "input": {"zone": "UTC"}, "kind": "client"}]
+    await agree(page, model)
+    told = await page.give("c1", NOON).send()
+    assert told.text == "Done."
+    assert told.types.count("tool-input-available") == 0
+    assert responses(model.requests[-1]) == {"c1": NOON}
+    await agree(page, model)
+    assert await page.audit() == [
+        ("agent", "c1", "offered", "waiting"),
+        ("ann", "c1", "answered", "waiting"),
+        ("ann", "c1", "answered", "answered"),
+    ]
+
+
+async def test_a_gated_call_is_released_by_the_yes(open_page: Open) -> None:
+    model = calling(WHERE)
+    page = open_page(model, where)
+    asked = await page.say("where am I?")
+    assert lines(page, asked) == [
+        START,
+        STEP,
+        *announced("where", '{"exact":true}'),
+        {"type": "tool-approval-request", "approvalId": "ask c1", "toolCallId": "c1"},
+        {"type": "data-approval", "id": "ask c1", "data": {"toolCallId": "c1", "scopes": ["once", "chat", "always"]}},
+        STEPPED,
+        WAITS,
+    ]
+    await agree(page, model)
+    approved = await page.approve("c1").send()
+    assert lines(page, approved) == [
+        START,
+        {"type": "tool-approval-response", "approvalId": "ask c1", "approved": True},
+        released("where", {"exact": True}),
+        WAITS,
+    ]
+    assert page.calls == {"c1": "input-available"}
+    assert [pending["kind"] for pending in await page.pending()] == ["client"]
+    assert len(model.requests) == 1
+    await agree(page, model)
+    told = await page.give("c1", PARIS).send()
+    assert lines(page, told)[-6:] == finished(1, "Done.")
+    assert "tool-input-available" not in told.types
+    assert page.part("c1")["approval"]["approved"] is True
+    assert responses(model.requests[-1]) == {"c1": PARIS}
+    await agree(page, model)
+
+
+async def test_approval_and_output_in_one_send(open_page: Open) -> None:
+    model = calling(WHERE)
+    page = open_page(model, where)
+    await page.say("where am I?")
+    told = await page.approve("c1").give("c1", PARIS).send()
+    assert told.text == "Done."
+    assert page.calls == {"c1": "output-available"}
+    assert responses(model.requests[-1]) == {"c1": PARIS}
+    assert page.part("c1")["approval"]["approved"] is True
+    await agree(page, model)
+
+
+async def test_an_output_alone_is_the_approval_too(open_page: Open) -> None:
+    model = calling(WHERE)
+    page = open_page(model, where)
+    await page.say("where am I?")
+    assert (await page.give("c1", PARIS).send()).text == "Done."
+    assert responses(model.requests[-1]) == {"c1": PARIS}
+    await agree(page, model)
+
+
+async def test_a_gated_call_that_is_denied_never_reaches_the_browser(open_page: Open) -> None:
+    model = calling(WHERE)
+    page = open_page(model, where)
+    await page.say("where am I?")
+    told = await page.deny("c1", reason="private").send()
+    assert lines(page, told) == [
+        START,
+        {"type": "tool-approval-response", "approvalId": "ask c1", "approved": False, "reason": "private"},
+        {"type": "tool-output-denied", "toolCallId": "c1"},
+        *finished(1, "Done."),
+    ]
+    assert responses(model.requests[-1]) == {"c1": {"error": DENIED, "reason": "private"}}
+    assert await refused(page.answer("c1", output=PARIS)) == (409, "This call was already answered.")
+    await agree(page, model)
+
+
+@pytest.mark.parametrize("call", [CLOCK, WHERE])
+async def test_through_the_calls_route(open_page: Open, call: Call) -> None:
+    model = calling(call)
+    page = open_page(model, clock, where)
+    await page.say("go")
+    if call is WHERE:
+        assert (await page.answer("c1", approved=True)).state == "offered"
+    output = NOON if call is CLOCK else PARIS
+    assert (await page.answer_and_follow("c1", output=output)).text == "Done."
+    assert page.part("c1")["output"] == output
+    assert responses(model.requests[-1]) == {"c1": output}
+    await agree(page, model)
+
+
+@pytest.mark.parametrize("approve", [False, True])
+async def test_an_error_of_the_browser(open_page: Open, approve: bool) -> None:
+    model = calling(WHERE if approve else CLOCK)
+    page = open_page(model, clock, where)
+    await page.say("go")
+    if approve:
+        await page.approve("c1").send()
+    await page.fail("c1", "no GPS").send()
+    assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, "no GPS")
+    assert responses(model.requests[-1]) == {"c1": {"error": "no GPS"}}
+    await agree(page, model)
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (None, {"result": None}),
+        ("", {"result": ""}),
+        (0, {"result": 0}),
+        ([1, None], {"result": [1, None]}),
+        ({}, {}),
+        ({"error": "x", "more": 1}, {"error": "x", "more": 1}),
+        ("日本 🗼", {"result": "日本 🗼"}),
+    ],
+)
+async def test_any_output_reaches_model_and_history(open_page: Open, output: Any, told: Any) -> None:
+    model = calling(Call("look", {}, "c1"))
+    page = open_page(model, LongRunningFunctionTool(look))
+    await page.say("go")
+    assert (await page.give("c1", output).send()).text == "Done."
+    assert responses(model.requests[-1]) == {"c1": told}
+    assert page.calls == {"c1": "output-available"}
+    await agree(page, model)
+
+
+@pytest.mark.parametrize("output", ["noon", 12, None, [1, 2], {"result": "noon"}])
+async def test_the_page_keeps_the_output_that_it_gave(open_page: Open, output: Any) -> None:
+    """It is what the page's own types say: neither the stream nor a reload may make something else of it."""
+    model = calling(Call("look", {}, "c1"))
+    page = open_page(model, LongRunningFunctionTool(look))
+    await page.say("go")
+    await page.give("c1", output).send()
+    assert page.part("c1")["output"] == output
+    await agree(page, model)
+
+
+async def look() -> None:
+    """Look outside."""
+
+
+async def test_a_plain_long_running_tool_of_adk_is_answered_by_an_output(open_page: Open) -> None:
+    model = calling(Call("look", {}, "c1"))
+    page = open_page(model, LongRunningFunctionTool(look))
+    await page.say("go")
+    assert (await page.pending())[0]["kind"] == "client"
+    await page.answer_and_follow("c1", output={"sky": "blue"})
+    assert responses(model.requests[-1]) == {"c1": {"sky": "blue"}}
+    await agree(page, model)
+
+
+async def test_an_output_that_is_not_what_the_tool_gives_leaves_the_call_open(open_page: Open) -> None:
+    model = calling(WHERE)
+    page = open_page(model, where)
+    await page.say("where am I?")
+    await page.approve("c1").send()
+    status, words = await refused(page.answer("c1", output={"city": 5}))
+    assert status == 422
+    assert words.startswith("This is not what where gives: ")
+    tab = page.another_tab()
+    assert refusal(await tab.give("c1", {"town": "Paris"}).send()).startswith("This is not what where gives: ")
+    assert len(model.requests) == 1
+    await agree(page, model)
+    assert (await page.give("c1", PARIS).send()).text == "Done."
+    await agree(page, model)
+
+
+async def test_an_output_that_is_too_large_leaves_the_call_open(open_page: Open) -> None:
+    model = calling(CLOCK)
+    page = open_page(model, clock, max_output_bytes=40)
+    await page.say("what time is it?")
+    assert await refused(page.answer("c1", output={"time": "x" * 40})) == (
+        413,
+        "The output of a browser tool may have at most 40 bytes.",
+    )
+    assert "at most 40 bytes" in refusal(await page.another_tab().give("c1", {"time": "x" * 40}).send())
+    assert (await page.give("c1", NOON).send()).text == "Done."
+    await agree(page, model)
+
+
+async def test_another_output_is_late(open_page: Open) -> None:
+    model = calling(CLOCK)
+    page = open_page(model, clock)
+    await page.say("what time is it?")
+    tab = page.another_tab()
+    await page.give("c1", NOON).send()
+    assert await refused(page.answer("c1", output={"time": "midnight"})) == (409, "This call was already answered.")
+    assert (await tab.give("c1", {"time": "midnight"}).send()).text == "Done."
+    assert responses(model.requests[-1]) == {"c1": NOON}
+    await agree(page, model)
+
+
+async def test_an_output_for_a_call_that_was_not_released_counts_as_its_approval_only_with_its_question(
+    open_page: Open,
+) -> None:
+    model = calling(WHERE)
+    page = open_page(model, where)
+    await page.say("where am I?")
+    tab = page.another_tab().give("c1", PARIS)
+    part: Any = tab.messages[-1].parts[1]
+    part.approval.id = "adk-forged"
+    assert refusal(await tab.send()) == REFUSED
+    assert [pending["kind"] for pending in await page.pending()] == ["approval"]
+    assert len(model.requests) == 1
+
+
+async def test_an_output_for_a_call_of_the_server_is_nobodys(open_page: Open) -> None:
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    page = open_page(calling(Call("pay", {"amount": 1}, "c1")), pay)
+    await page.say("pay")
+    assert await refused(page.answer("c1", output="free")) == (404, REFUSED)
+    assert page.part("c1")["output"] == {"result": "paid"}
+
+
+def is_exact(exact: bool) -> bool:
+    return exact
+
+
+async def test_a_condition_of_a_browser_tool(open_page: Open) -> None:
+    @client_tool(require_confirmation=is_exact)
+    def spot(exact: bool) -> Any:
+        """Find the device."""
+
+    model = ScriptedModel(turns=[[Call("spot", {"exact": False}, "c1"), Call("spot", {"exact": True}, "c2")]])
+    page = open_page(model, spot)
+    await page.say("go")
+    assert page.calls == {"c1": "input-available", "c2": "approval-requested"}
+    assert [(one["toolCallId"], one["kind"]) for one in await page.pending()] == [("c1", "client"), ("c2", "approval")]
+
+
+async def test_a_reload_between_yes_and_output(open_page: Open) -> None:
+    model = calling(WHERE)
+    page = open_page(model, where)
+    await page.say("where am I?")
+    await page.approve("c1").send()
+    await page.reload()
+    assert page.calls == {"c1": "input-available"}
+    assert page.part("c1")["approval"]["approved"] is True
+    await page.give("c1", PARIS).send()
+    assert responses(model.requests[-1]) == {"c1": PARIS}
+    await agree(page, model)

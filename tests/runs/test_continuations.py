@@ -1,0 +1,199 @@
+"""How a message goes on after an answer: followed, repeated, asked for in the middle; and in agents of agents."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from google.adk import agents as adk_agents
+from google.adk.agents import LlmAgent
+
+from adkwire.runs.own_events import STOPPED, SUPERSEDED
+from adkwire.testing import Call, Say, ScriptedModel, Wait
+from adkwire.wire.messages import fold
+from tests.runs.chats import Answer, heard, plain
+from tests.runs.conftest import Open
+from tests.runs.gated import Till, agree, clock
+from tests.runs.pages import Page, refused
+
+PAY = Call("pay", {"amount": 5}, "c1")
+old_kinds = pytest.mark.filterwarnings("ignore:.*deprecated in favor of Workflow:DeprecationWarning")
+
+
+def calling(*calls: Call) -> ScriptedModel:
+    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
+
+
+def office(kind: str, *members: LlmAgent) -> Any:
+    """Agents in a row or side by side, the way ADK had it before workflows."""
+    return getattr(adk_agents, kind)(name="office", sub_agents=list(members))
+
+
+async def whole(page: Page, run: Any) -> dict[str, Any]:
+    """The message of somebody who comes with nothing."""
+    answer = Answer(run)
+    async for batch in page.bridge.follow(run, whole=True):
+        answer.data += batch.entries
+    return plain(fold(answer.chunks))
+
+
+async def test_an_answer_that_comes_before_the_asking_run_has_ended(open_page: Open) -> None:
+    till, model = Till(), calling(PAY)
+    page = open_page(model, till.pay)
+    async with page.news() as news:
+        run = await page.begin("pay")
+        await news.until("call-asked")
+        await page.answer("c1", approved=True)
+        await news.until("run-ended", times=2)
+    await page.reply(run)
+    assert till.paid == [5]
+    await page.reload()
+    assert page.last["parts"][-1]["text"] == "Done."
+    assert len(model.requests) == 2
+    await agree(page, model)
+
+
+@pytest.mark.parametrize("way", ["message", "stop"])
+async def test_what_comes_before_the_asking_run_has_ended(open_page: Open, way: str) -> None:
+    till = Till()
+    model = ScriptedModel(script=lambda request: [PAY] if heard(request.contents) == [("user", "pay")] else [Say("ok")])
+    page = open_page(model, till.pay)
+    async with page.news() as news:
+        first = await page.begin("pay")
+        await news.until("call-asked")
+        if way == "stop":
+            assert await page.chat.stop()
+        second = await page.bridge.start("ann", page.chat.turn("forget it", "u2"))
+        await news.until("run-ended", times=2)
+    await page.reply(first)
+    words = page.part("c1")["errorText"]
+    assert await page.stored(1) == page.last
+    await page.reply(second)
+    await agree(page, model)
+    assert (till.paid, await page.pending()) == ([], [])
+    status, _ = await refused(page.answer("c1", approved=True))
+    assert status == 409
+    assert words == (STOPPED if way == "stop" else SUPERSEDED)
+
+
+async def test_somebody_who_comes_in_the_middle_gets_the_whole_message(open_page: Open) -> None:
+    till = Till()
+    go_on = asyncio.Event()
+    model = ScriptedModel(turns=[[Say("Paying. "), PAY], [Say("It is "), Wait(go_on), Say("done.")]])
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    run = await page.approve("c1").post()
+    await page.chat.reader(run).until("text-delta")
+    history = await page.chat.messages()
+    assert [message["role"] for message in history] == ["user"]
+    reading = asyncio.create_task(whole(page, run))
+    go_on.set()
+    await page.follow(run)
+    assert await reading == page.last
+    assert await whole(page, run) == page.last
+    await agree(page, model)
+
+
+async def test_the_users_message_posted_again_while_its_call_waits(open_page: Open) -> None:
+    till, model = Till(), calling(PAY)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    again = await page.bridge.start("ann", page.chat.turn("pay", "u1"))
+    assert await whole(page, again) == page.last
+    assert (till.paid, len(model.requests)) == ([], 1)
+
+
+async def test_the_users_message_posted_again_after_its_call_was_paid(open_page: Open) -> None:
+    till, model = Till(), calling(PAY)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    await page.approve("c1").send()
+    again = await page.bridge.start("ann", page.chat.turn("pay", "u1"))
+    assert await whole(page, again) == page.last
+    assert (till.paid, len(model.requests)) == ([5], 2)
+
+
+async def test_the_stream_of_half_an_answer_is_whole_for_who_comes_later(open_page: Open) -> None:
+    till, model = Till(), calling(PAY, Call("clock", {"zone": "UTC"}, "t1"))
+    page = open_page(model, till.pay, clock)
+    await page.say("go")
+    shown = page.last
+    run = await page.approve("c1").post()
+    assert await whole(page, run) == shown
+
+
+@old_kinds
+async def test_a_sequence_goes_on_with_its_second_agent(open_page: Open) -> None:
+    till = Till()
+    payer_model, clerk_model = calling(PAY), ScriptedModel(script=lambda _: [Say("Filed.")])
+    payer = LlmAgent(name="payer", model=payer_model, tools=[till.pay])
+    clerk = LlmAgent(name="clerk", model=clerk_model)
+    page = open_page(office("SequentialAgent", payer, clerk))
+    await page.say("pay")
+    assert page.calls == {"c1": "approval-requested"}
+    assert clerk_model.requests == []
+    told = await page.approve("c1").send()
+    assert till.paid == [5]
+    assert told.text == "Done.Filed."
+    await agree(page, payer_model)
+    assert len(clerk_model.requests) == 1
+
+
+@old_kinds
+async def test_the_second_agent_of_a_sequence_asks(open_page: Open) -> None:
+    till = Till()
+    clerk_model = ScriptedModel(script=lambda _: [Say("Filed.")])
+
+    def pays(request: Any) -> list[Any]:
+        parts = [part for content in request.contents for part in content.parts or ()]
+        return [Say("Done.")] if any(part.function_response for part in parts) else [PAY]
+
+    payer_model = ScriptedModel(script=pays)
+    payer = LlmAgent(name="payer", model=payer_model, tools=[till.pay])
+    clerk = LlmAgent(name="clerk", model=clerk_model)
+    page = open_page(office("SequentialAgent", clerk, payer))
+    await page.say("pay")
+    assert page.calls == {"c1": "approval-requested"}
+    told = await page.deny("c1").send()
+    assert (told.text, till.paid) == ("Done.", [])
+    await agree(page, payer_model)
+    assert len(clerk_model.requests) == 1
+
+
+@old_kinds
+@pytest.mark.parametrize("approved", [True, False])
+async def test_one_of_two_agents_side_by_side_asks(open_page: Open, approved: bool) -> None:
+    till = Till()
+    payer_model, clerk_model = calling(PAY), ScriptedModel(script=lambda _: [Say("Filed.")])
+    payer = LlmAgent(name="payer", model=payer_model, tools=[till.pay])
+    clerk = LlmAgent(name="clerk", model=clerk_model)
+    page = open_page(office("ParallelAgent", payer, clerk))
+    await page.say("pay")
+    assert page.calls == {"c1": "approval-requested"}
+    assert len(clerk_model.requests) == 1
+    told = await page.approve("c1", approved=approved).send()
+    assert till.paid == ([5] if approved else [])
+    assert told.text == "Done."
+    assert len(clerk_model.requests) == 1
+    await agree(page, payer_model)
+
+
+@old_kinds
+async def test_two_agents_side_by_side_ask(open_page: Open) -> None:
+    till = Till()
+    models = [calling(Call("pay", {"amount": amount}, f"c{amount}")) for amount in (5, 6)]
+    agents = [LlmAgent(name=f"payer{n}", model=model, tools=[till.pay]) for n, model in enumerate(models)]
+    page = open_page(office("ParallelAgent", *agents))
+    await page.say("pay")
+    assert page.calls == {"c5": "approval-requested", "c6": "approval-requested"}
+    await page.approve("c5").deny("c6").send()
+    assert till.paid == [5]
+    assert page.calls == {"c5": "output-available", "c6": "output-denied"}
+    for model in models:
+        await agree(page, model)
+
+
+async def test_an_answer_for_a_chat_that_never_was(open_page: Open) -> None:
+    page = open_page(calling(PAY), Till().pay)
+    status, _ = await refused(page.answer("c1", approved=True))
+    assert status == 404
+    assert (await page.bridge.chats("ann", limit=5, before=None)).chats == []

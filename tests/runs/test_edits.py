@@ -1,0 +1,212 @@
+"""Approved with other arguments: what runs, what the model and the person are told, what the audit keeps."""
+
+from typing import Any
+
+import pytest
+from google.adk.tools.function_tool import FunctionTool
+
+from adkwire import Policy, Rule
+from adkwire.testing import Call, Say, ScriptedModel
+from tests.runs.conftest import Make, Open
+from tests.runs.gated import Till, agree, responses, where
+from tests.runs.pages import Page, lines, refused
+
+PAY = Call("pay", {"amount": 5}, "c1")
+
+
+def calling(*calls: Call) -> ScriptedModel:
+    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
+
+
+def about(page: Page) -> dict[str, Any]:
+    return next(part["data"] for part in page.last["parts"] if part["type"] == "data-approval")
+
+
+async def test_the_edit_is_what_runs(open_page: Open) -> None:
+    till, model = Till(), calling(PAY)
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    told = await page.answer_and_follow("c1", approved=True, args={"amount": 4})
+    assert till.paid == [4]
+    edited = {"toolCallId": "c1", "scopes": ["once", "chat", "always"], "edited": {"amount": 4}}
+    assert lines(page, told)[:4] == [
+        {"type": "start"},
+        {"type": "tool-approval-response", "approvalId": "ask c1", "approved": True},
+        {"type": "data-approval", "id": "ask c1", "data": edited},
+        {
+            "type": "tool-output-available",
+            "toolCallId": "c1",
+            "output": {"paid": 4, "edited_arguments": {"amount": 4}},
+        },
+    ]
+    assert page.part("c1")["input"] == {"amount": 5}
+    await agree(page, model)
+
+
+async def test_the_model_is_told_what_really_ran(open_page: Open) -> None:
+    model = calling(PAY)
+    page = open_page(model, Till().pay)
+    await page.say("pay 5")
+    await page.answer_and_follow("c1", approved=True, args={"amount": 4})
+    assert responses(model.requests[-1]) == {"c1": {"paid": 4, "edited_arguments": {"amount": 4}}}
+
+
+async def test_a_reload_shows_the_edit(open_page: Open) -> None:
+    page = open_page(calling(PAY), Till().pay)
+    await page.say("pay 5")
+    await page.answer_and_follow("c1", approved=True, args={"amount": 4})
+    await page.reload()
+    assert about(page)["edited"] == {"amount": 4}
+    assert page.part("c1")["input"] == {"amount": 5}
+
+
+async def test_both_versions_are_in_the_audit(open_page: Open) -> None:
+    page = open_page(calling(PAY), Till().pay)
+    await page.say("pay 5")
+    await page.answer_and_follow("c1", approved=True, args={"amount": 4})
+    asked, *rest = await page.lines()
+    assert [(line.input, line.edited) for line in rest] == [({"amount": 5}, {"amount": 4})] * 2
+    assert not asked.edited
+    assert [line.outcome for line in rest] == ["waiting", "executed"]
+
+
+async def test_an_edit_while_another_call_still_waits_is_shown_on_reload(open_page: Open) -> None:
+    till, model = Till(), calling(PAY, Call("pay", {"amount": 6}, "c2"))
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    await page.answer("c1", approved=True, args={"amount": 4})
+    await page.reload()
+    assert page.calls == {"c1": "approval-responded", "c2": "approval-requested"}
+    assert about(page)["edited"] == {"amount": 4}
+    await page.approve("c2").send()
+    assert till.paid == [4, 6]
+    await agree(page, model)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"amount": "four"}, "'four' is not of type 'integer'"),
+        ({}, "amount"),
+        ({"amount": 4, "to": "eve"}, "to is not one of them"),
+        ({"amount": 4.5}, "4.5"),
+        ({"amount": None}, "None"),
+    ],
+)
+async def test_an_edit_that_does_not_fit_leaves_the_call_open(open_page: Open, args: Any, words: str) -> None:
+    till, model = Till(), calling(PAY)
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    status, told = await refused(page.answer("c1", approved=True, args=args))
+    assert status == 422
+    assert told.startswith("These arguments do not fit the tool: ")
+    assert words in told
+    assert (till.paid, len(await page.pending())) == ([], 1)
+    await page.approve("c1").send()
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_an_edit_that_the_policy_forbids_leaves_the_call_open(open_page: Open) -> None:
+    till = Till()
+    page = open_page(calling(PAY), till.pay, policy=Policy([Rule("pay", "deny", when={"amount": {"gt": 100}})]))
+    await page.say("pay 5")
+    status, words = await refused(page.answer("c1", approved=True, args={"amount": 101}))
+    assert (status, words) == (422, "The policy of this server does not allow these arguments.")
+    await page.answer_and_follow("c1", approved=True, args={"amount": 100})
+    assert till.paid == [100]
+
+
+async def test_an_edit_cannot_name_what_adk_gives_the_tool(open_page: Open) -> None:
+    till = Till()
+    page = open_page(calling(Call("haggle", {"amount": 9}, "c1")), till.haggle)
+    await page.say("haggle")
+    status, _ = await refused(page.answer("c1", approved=True, args={"amount": 9, "tool_context": {}}))
+    assert status == 422
+
+
+async def test_an_edit_of_a_call_that_asks_from_inside(open_page: Open) -> None:
+    till = Till()
+    model = calling(Call("haggle", {"amount": 9}, "c1"))
+    page = open_page(model, till.haggle)
+    await page.say("haggle")
+    await page.answer_and_follow("c1", approved=True, args={"amount": 8}, payload={"granted": 7})
+    assert till.paid == [7]
+    assert responses(model.requests[-1])["c1"]["edited_arguments"] == {"amount": 8}
+    await agree(page, model)
+
+
+async def test_a_tool_that_gives_no_object(open_page: Open) -> None:
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    model = calling(PAY)
+    page = open_page(model, FunctionTool(pay, require_confirmation=True))
+    await page.say("pay 5")
+    await page.answer_and_follow("c1", approved=True, args={"amount": 4})
+    assert responses(model.requests[-1]) == {"c1": {"result": "paid 4", "edited_arguments": {"amount": 4}}}
+    await agree(page, model)
+
+
+async def test_an_edited_call_that_fails_is_a_failure(open_page: Open) -> None:
+    def pay(amount: int) -> str:
+        """Pay."""
+        raise RuntimeError(f"cannot pay {amount}")
+
+    model = calling(PAY)
+    page = open_page(model, FunctionTool(pay, require_confirmation=True), error_detail=True)
+    await page.say("pay 5")
+    await page.answer_and_follow("c1", approved=True, args={"amount": 4})
+    assert page.calls == {"c1": "output-error"}
+    assert "cannot pay 4" in page.part("c1")["errorText"]
+    assert (await page.audit())[-1][2:] == ("approved", "failed")
+    await agree(page, model)
+
+
+async def test_an_edit_of_a_browser_call_is_what_the_browser_gets(open_page: Open) -> None:
+    model = calling(Call("where", {"exact": True}, "c1"))
+    page = open_page(model, where)
+    await page.say("where?")
+    async with page.news() as news:
+        call = await page.answer("c1", approved=True, args={"exact": False})
+        assert call.state == "offered"
+        await news.until("call-settled")
+    await page.reload()
+    assert page.part("c1")["input"] == {"exact": False}
+    assert page.calls == {"c1": "input-available"}
+    assert about(page)["edited"] == {"exact": False}
+    assert (await page.pending())[0]["input"] == {"exact": False}
+    told = await page.give("c1", {"city": "Paris"}).send()
+    assert told.text == "Done."
+    assert responses(model.requests[-1])["c1"]["city"] == "Paris"
+    await agree(page, model)
+
+
+async def test_a_stock_page_cannot_edit(open_page: Open) -> None:
+    """What it sends back must be what it was shown."""
+    till = Till()
+    page = open_page(calling(PAY), till.pay)
+    await page.say("pay 5")
+    tab = page.another_tab().approve("c1")
+    part: Any = tab.messages[-1].parts[1]
+    part.input = {"amount": 4}
+    assert (await tab.send()).types == ["start", "error"]
+    assert till.paid == []
+
+
+async def test_the_edit_that_was_answered_is_the_one_that_runs_after_a_restart(make: Make) -> None:
+    till, model = Till(), calling(PAY, Call("pay", {"amount": 6}, "c2"))
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    await page.answer("c1", approved=True, args={"amount": 4})
+    page = page.after_restart(make(model, till.pay))
+    await page.reload()
+    # What had not reached the agent is asked again.
+    assert page.calls == {"c1": "approval-requested", "c2": "approval-requested"}
+    assert "edited" not in about(page)
+    await page.answer("c1", approved=True, args={"amount": 3})
+    await page.answer_and_follow("c2", approved=True)
+    assert till.paid == [3, 6]
+    await page.reload()
+    await agree(page, model)

@@ -1,0 +1,370 @@
+"""A call that waits, what a person does about it, and what comes of it: in the stream, in history, for the model."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from google.adk.tools.function_tool import FunctionTool
+
+from adkwire.gate.gate import REFUSED
+from adkwire.runs.own_events import DENIED
+from adkwire.testing import Call, Fail, Say, ScriptedModel
+from tests.runs.chats import Chat, text_of
+from tests.runs.conftest import Make, Open
+from tests.runs.gated import Till, agree, responses
+from tests.runs.pages import START, STEP, STEPPED, WAITS, Page, finished, lines, refusal, refused, spoken
+
+PAY = Call("pay", {"amount": 5}, "c1")
+ANNOUNCED = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "pay", "input": {"amount": 5}}
+QUESTION = [
+    {"type": "tool-approval-request", "approvalId": "ask c1", "toolCallId": "c1"},
+    {"type": "data-approval", "id": "ask c1", "data": {"toolCallId": "c1", "scopes": ["once", "chat", "always"]}},
+]
+ALREADY = "This call was already answered."
+
+
+def paying() -> ScriptedModel:
+    return ScriptedModel(turns=[[Say("Paying. "), PAY], [Say("Done.")], [Say("Bye.")]])
+
+
+async def test_a_question_then_yes(open_page: Open) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    asked = await page.say("pay 5")
+    assert lines(page, asked) == [START, STEP, *spoken(1, "Paying. "), ANNOUNCED, *QUESTION, STEPPED, WAITS]
+    assert till.paid == []
+    await agree(page, model)
+    paid = await page.approve("c1").send()
+    assert lines(page, paid) == [
+        START,
+        {"type": "tool-approval-response", "approvalId": "ask c1", "approved": True},
+        {"type": "tool-output-available", "toolCallId": "c1", "output": {"paid": 5}},
+        *finished(2, "Done."),
+    ]
+    assert till.paid == [5]
+    assert paid.run.message_id == asked.run.message_id
+    await agree(page, model)
+    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    assert await page.audit() == [
+        ("agent", "c1", "asked", "waiting"),
+        ("ann", "c1", "approved", "waiting"),
+        ("ann", "c1", "approved", "executed"),
+    ]
+
+
+async def test_a_question_then_no(open_page: Open) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    told = await page.deny("c1", reason="too much").send()
+    assert lines(page, told) == [
+        START,
+        {"type": "tool-approval-response", "approvalId": "ask c1", "approved": False, "reason": "too much"},
+        {"type": "tool-output-denied", "toolCallId": "c1"},
+        *finished(2, "Done."),
+    ]
+    assert till.paid == []
+    await agree(page, model)
+    assert page.part("c1")["approval"]["reason"] == "too much"
+    assert responses(model.requests[-1]) == {"c1": {"error": DENIED, "reason": "too much"}}
+    assert (await page.audit())[1:] == [("ann", "c1", "denied", "waiting"), ("ann", "c1", "denied", "not executed")]
+
+
+async def test_a_no_without_a_reason(open_page: Open) -> None:
+    model = paying()
+    page = open_page(model, Till().pay)
+    await page.say("pay 5")
+    await page.deny("c1").send()
+    assert responses(model.requests[-1]) == {"c1": {"error": DENIED}}
+    await agree(page, model)
+    assert (await page.say("bye")).text == "Bye."
+    await agree(page, model)
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_an_answer_through_the_calls_route_lets_the_message_go_on(open_page: Open, approved: bool) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    told = await page.answer_and_follow("c1", approved=approved, reason="because")
+    assert told.text == "Done."
+    assert page.calls == {"c1": "output-available" if approved else "output-denied"}
+    assert till.paid == ([5] if approved else [])
+    await agree(page, model)
+
+
+async def test_what_waits_is_in_history_and_in_the_list(open_page: Open) -> None:
+    page = open_page(paying(), Till().pay)
+    await page.say("pay 5")
+    [pending] = await page.pending()
+    ask = page.part("c1")["approval"]["id"]
+    assert pending == {
+        "toolCallId": "c1",
+        "approvalId": ask,
+        "tool": "pay",
+        "input": {"amount": 5},
+        "kind": "approval",
+    }
+    other = Chat(page.bridge, "other")
+    await Page(other).say("pay 5")
+    assert {chat.id: chat.pending for chat in (await page.bridge.chats("ann", limit=9, before=None)).chats} == {
+        "chat": 1,
+        "other": 1,
+    }
+    await page.approve("c1").send()
+    assert await page.pending() == []
+    assert {chat.id: chat.pending for chat in (await page.bridge.chats("ann", limit=9, before=None)).chats} == {
+        "chat": 0,
+        "other": 1,
+    }
+
+
+async def test_the_same_post_again_is_told_what_came_of_it_and_pays_once(open_page: Open) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    tab = page.approve("c1").another_tab()
+    first, second = await page.send(), await tab.send()
+    assert second.plain == first.plain
+    assert tab.last == page.last
+    assert till.paid == [5]
+    assert len(model.requests) == 2
+
+
+async def test_tabs_and_phones_approve_at_once(open_page: Open) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    tabs = [page.another_tab().approve("c1") for _ in range(3)]
+    await asyncio.gather(*(tab.send() for tab in tabs), *(page.answer("c1", approved=True) for _ in range(13)))
+    assert till.paid == [5]
+    assert len(model.requests) == 2
+    stored = await page.stored()
+    assert [tab.last for tab in tabs] == [stored] * 3
+
+
+async def test_one_tab_approves_and_the_other_denies(open_page: Open) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    other = page.another_tab()
+    await page.approve("c1").send()
+    assert refusal(await other.deny("c1").send()) == ALREADY
+    assert await refused(page.answer("c1", approved=False)) == (409, ALREADY)
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_a_post_while_the_call_runs_follows_it(open_page: Open) -> None:
+    till, model = Till(), paying()
+    go_on = till.hold(5)
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    tab = page.approve("c1").another_tab()
+    run = await page.post()
+    await till.until_begun(5)
+    assert await tab.post() is run
+    assert (await page.answer("c1", approved=True)).state == "executing"
+    assert [message["role"] for message in await page.chat.messages()] == ["user"]
+    go_on.set()
+    await page.follow(run)
+    await tab.follow(run)
+    assert till.paid == [5]
+    assert tab.last == page.last
+    await agree(page, model)
+
+
+async def test_answers_that_change_nothing_are_not_told_for_ever(open_page: Open) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    tab = page.approve("c1").another_tab()
+    await page.send()
+    for _ in range(3):
+        assert (await tab.another_tab().send()).text == "Done."
+    for _ in range(2):
+        assert "again and again" in refusal(await tab.another_tab().send())
+    assert till.paid == [5]
+    assert (await page.say("bye")).text == "Bye."
+    await agree(page, model)
+
+
+def tampered(page: Page, **changes: Any) -> Page:
+    """The page of somebody who approves something else than was asked."""
+    tab = page.another_tab().approve("c1")
+    part: Any = tab.messages[-1].parts[2]
+    for name, value in changes.items():
+        if name == "ask":
+            part.approval.id = value
+        elif name == "message":
+            tab.messages[-1].id = value
+        else:
+            setattr(part, name, value)
+    return tab
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input": {"amount": 5000}},
+        {"input": {}},
+        {"input": {"amount": "5"}},
+        {"ask": "adk-forged"},
+        {"message": "msg-forged"},
+        {"tool_call_id": "c2"},
+    ],
+)
+async def test_an_approval_of_something_else_pays_nothing(open_page: Open, changes: dict[str, Any]) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    tab = tampered(page, **changes)
+    refused_by = await tab.send()
+    assert refusal(refused_by) == REFUSED
+    assert refused_by.plain[0]["messageId"] == tab.messages[-1].id
+    assert (till.paid, len(model.requests)) == ([], 1)
+    assert page.last == await page.stored()
+    assert (await page.audit())[-1][2] == "refused"
+    await page.approve("c1").send()
+    assert till.paid == [5]
+
+
+async def test_nobody_else_answers_it(open_page: Open) -> None:
+    till, model = Till(), paying()
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    for chat in (Chat(page.bridge, user="eve"), Chat(page.bridge, "other")):
+        thief = Page(chat)
+        thief.messages = page.another_tab().approve("c1").messages
+        assert refusal(await thief.send()) == REFUSED
+        assert await refused(thief.answer("c1", approved=True)) == (404, REFUSED)
+    assert await refused(page.answer("c2", approved=True)) == (404, REFUSED)
+    assert (till.paid, len(model.requests)) == ([], 1)
+    assert len(await page.pending()) == 1
+
+
+async def test_an_approval_without_its_question_executes_nothing(open_page: Open) -> None:
+    """A call that nobody asked about: there is nothing to approve."""
+    till = Till()
+    page = open_page(ScriptedModel(turns=[[PAY], [Say("Done.")]]), till.plain)
+    await page.say("pay 5")
+    assert till.paid == [5]
+    assert await refused(page.answer("c1", approved=True)) == (404, REFUSED)
+    assert await refused(page.answer("c1", output={"paid": 1})) == (404, REFUSED)
+    assert till.paid == [5]
+
+
+async def test_a_tool_that_raises_is_a_result_like_any_other(open_page: Open) -> None:
+    def pay(amount: int) -> str:
+        """Pay."""
+        raise RuntimeError("the till is jammed")
+
+    model = paying()
+    page = open_page(model, FunctionTool(pay, require_confirmation=True), error_detail=True)
+    await page.say("pay 5")
+    await page.approve("c1").send()
+    assert page.part("c1")["errorText"] == "RuntimeError: the till is jammed"
+    await agree(page, model)
+    assert (await page.audit())[-1][2:] == ("approved", "failed")
+    assert responses(model.requests[-1]) == {"c1": {"error": "RuntimeError: the till is jammed"}}
+
+
+async def test_a_model_that_fails_after_the_payment_does_not_pay_again(open_page: Open) -> None:
+    till = Till()
+    failing = [True]
+
+    def script(request: Any) -> list[Any]:
+        if not any(content.role == "model" for content in request.contents):
+            return [PAY]
+        return [Fail(RuntimeError("no"))] if failing.pop() else [Say("never")]
+
+    model = ScriptedModel(script=script)
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    tab = page.approve("c1").another_tab()
+    told = await page.send()
+    assert told.types[-1] == "error"
+    assert page.calls == {"c1": "output-available"}
+    again = await tab.send()
+    assert again.plain == told.plain
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_a_gated_call_in_a_later_step_of_the_same_message(open_page: Open) -> None:
+    till = Till()
+    model = ScriptedModel(turns=[[PAY], [Say("And "), Call("pay", {"amount": 6}, "c2")], [Say("Done.")]])
+    page = open_page(model, till.pay)
+    await page.say("pay 5 and 6")
+    second = await page.approve("c1").send()
+    assert second.plain[-1]["finishReason"] == "tool-calls"
+    await agree(page, model)
+    third = await page.approve("c2").send()
+    assert lines(page, third) == [
+        START,
+        {"type": "tool-approval-response", "approvalId": "ask c2", "approved": True},
+        {"type": "tool-output-available", "toolCallId": "c2", "output": {"paid": 6}},
+        *finished(2, "Done."),
+    ]
+    assert till.paid == [5, 6]
+    await agree(page, model)
+
+
+async def test_the_news_of_a_question_and_its_answer(open_page: Open) -> None:
+    page = open_page(paying(), Till().pay)
+    async with page.news() as news:
+        await page.say("pay 5")
+        await news.until("run-ended")
+        await page.approve("c1").send()
+        await news.until("run-ended", times=2)
+        await page.bridge.delete("ann", "chat")
+        await news.until("chat-updated", times=2)
+    assert news.told == [
+        ("run-started",),
+        ("chat-updated",),
+        ("call-asked", "c1", "asked"),
+        ("run-ended",),
+        ("call-settled", "c1", "answered"),
+        ("run-started",),
+        ("call-settled", "c1", "executed"),
+        ("run-ended",),
+        ("chat-updated",),
+    ]
+
+
+async def test_news_are_for_their_user_only(open_page: Open) -> None:
+    page = open_page(paying(), Till().pay)
+    eve = Page(Chat(page.bridge, user="eve"))
+    async with eve.news() as hers:
+        await page.say("pay 5")
+        await eve.say("pay 5")
+        await hers.until("run-ended")
+    assert [item.type for item in hers.heard] == ["run-started", "chat-updated", "call-asked", "run-ended"]
+
+
+async def test_two_users_with_the_same_chat_and_call_id_never_meet(open_page: Open) -> None:
+    till = Till()
+    page = open_page(paying(), till.pay)
+    eve = Page(Chat(page.bridge, user="eve"))
+    await page.say("pay 5")
+    await eve.say("pay 5")
+    await eve.deny("c1").send()
+    assert await eve.pending() == []
+    assert len(await page.pending()) == 1
+    await page.approve("c1").send()
+    assert till.paid == [5]
+    assert eve.calls == {"c1": "output-denied"}
+
+
+async def test_a_model_that_numbers_its_calls_anew_each_turn(make: Make) -> None:
+    """Not every provider gives a call an id that is new in the chat."""
+    till = Till()
+    model = ScriptedModel(turns=[[PAY], [Say("Done.")], [Call("pay", {"amount": 6}, "c1")], [Say("Again.")]])
+    page = Page(make(model, till.pay))
+    await page.say("pay 5")
+    await page.approve("c1").send()
+    await page.say("pay 6")
+    assert (page.calls, len(await page.pending())) == ({"c1": "approval-requested"}, 1)
+    await page.approve("c1").send()
+    assert till.paid == [5, 6]
+    assert text_of(page.last) == "Again."

@@ -1,0 +1,208 @@
+"""Once, for this chat, or always: what a yes covers, and what it releases that waits already."""
+
+from typing import Any
+
+import pytest
+
+from adkwire import Policy, Rule
+from adkwire.testing import Call, Say, ScriptedModel
+from tests.runs.chats import Chat
+from tests.runs.conftest import Open
+from tests.runs.gated import Till, agree, responses, where
+from tests.runs.pages import Page, refused
+
+
+def payer(*amounts: int) -> ScriptedModel:
+    """Pays one amount in each turn."""
+    turns: list[list[Any]] = []
+    for number, amount in enumerate(amounts, 1):
+        turns += [[Call("pay", {"amount": amount}, f"c{number}")], [Say(f"Paid {amount}.")]]
+    return ScriptedModel(turns=turns)
+
+
+def only(page: Page) -> str:
+    """The one call of the last message."""
+    [call] = page.calls
+    return call
+
+
+@pytest.mark.parametrize(("scope", "asks_again"), [("once", True), ("chat", False), ("always", False)])
+async def test_the_next_call_in_this_chat(open_page: Open, scope: str, asks_again: bool) -> None:
+    till, model = Till(), payer(5, 6)
+    page = open_page(model, till.pay)
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope=scope)
+    await page.say("pay 6")
+    assert page.calls == {only(page): "approval-requested" if asks_again else "output-available"}
+    assert till.paid == ([5] if asks_again else [5, 6])
+    await agree(page, model)
+
+
+@pytest.mark.parametrize(("scope", "asks_again"), [("once", True), ("chat", True), ("always", False)])
+async def test_the_next_call_in_another_chat(open_page: Open, scope: str, asks_again: bool) -> None:
+    till = Till()
+    page = open_page(payer(5), till.pay)
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope=scope)
+    other = Page(Chat(page.bridge, "other"))
+    await other.say("pay 5")
+    assert other.calls == {only(other): "approval-requested" if asks_again else "output-available"}
+
+
+async def test_another_user_is_asked(open_page: Open) -> None:
+    till = Till()
+    page = open_page(payer(5), till.pay)
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope="always")
+    eve = Page(Chat(page.bridge, user="eve"))
+    await eve.say("pay 5")
+    assert eve.calls == {only(eve): "approval-requested"}
+    assert till.paid == [5]
+
+
+async def test_a_call_that_a_grant_lets_run_is_in_the_audit(open_page: Open) -> None:
+    page = open_page(payer(5, 6), Till().pay)
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope="chat")
+    await page.say("pay 6")
+    actor, call, verdict, outcome = (await page.audit())[-1]
+    assert (actor, call, verdict, outcome) == ("policy", only(page), "allowed", "granted; default")
+    assert (await page.lines())[-1].input == {"amount": 6}
+    assert [line.scope for line in await page.lines()] == ["once", "chat", "chat", "once"]
+
+
+async def test_a_grant_releases_the_equal_calls_of_the_step(open_page: Open) -> None:
+    till = Till()
+    calls = [Call("pay", {"amount": amount}, f"c{amount}") for amount in (5, 6, 7)]
+    model = ScriptedModel(turns=[calls, [Say("Done.")]])
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    told = await page.answer_and_follow("c6", approved=True, scope="chat")
+    assert told.text == "Done."
+    assert till.paid == [5, 6, 7]
+    assert set(page.calls.values()) == {"output-available"}
+    await agree(page, model)
+
+
+async def test_a_grant_for_always_lets_other_chats_go_on(open_page: Open) -> None:
+    till, model = Till(), payer(5)
+    page = open_page(model, till.pay)
+    others = [Page(Chat(page.bridge, f"other-{number}")) for number in range(2)]
+    eve = Page(Chat(page.bridge, user="eve"))
+    for one in (page, *others, eve):
+        await one.say("pay 5")
+    async with page.news() as news:
+        await page.answer_and_follow(only(page), approved=True, scope="always")
+        for one in others:
+            await news.until("run-ended", chat=one.chat.id)
+    assert till.paid == [5, 5, 5]
+    for one in others:
+        assert await one.pending() == []
+        await one.reload()
+        assert one.last["parts"][-1]["text"] == "Paid 5."
+        await agree(one, model)
+    assert len(await eve.pending()) == 1
+
+
+async def test_a_grant_for_the_chat_leaves_other_chats_waiting(open_page: Open) -> None:
+    till = Till()
+    page = open_page(payer(5), till.pay)
+    other = Page(Chat(page.bridge, "other"))
+    await page.say("pay 5")
+    await other.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope="chat")
+    assert len(await other.pending()) == 1
+    assert till.paid == [5]
+
+
+async def test_a_grant_reaches_a_browser_call_that_waits(open_page: Open) -> None:
+    calls = [Call("where", {"exact": True}, "w1"), Call("where", {"exact": False}, "w2")]
+    model = ScriptedModel(turns=[calls, [Say("Done.")], [Call("where", {"exact": True}, "w3")], [Say("Again.")]])
+    page = open_page(model, where)
+    await page.say("where?")
+    async with page.news() as news:
+        await page.answer("w1", approved=True, scope="chat")
+        await news.until("call-settled", times=2)
+    assert [(one["toolCallId"], one["kind"]) for one in await page.pending()] == [("w1", "client"), ("w2", "client")]
+    await page.reload()
+    assert page.calls == {"w1": "input-available", "w2": "input-available"}
+    await page.give("w1", {"city": "Paris"}).give("w2", {"city": "France"}).send()
+    assert responses(model.requests[-1]) == {"w1": {"city": "Paris"}, "w2": {"city": "France"}}
+    await agree(page, model)
+    await page.say("and now?")
+    assert page.calls == {"w3": "input-available"}
+    await agree(page, model)
+
+
+async def test_same_arguments(open_page: Open) -> None:
+    till, model = Till(), payer(5, 5, 6)
+    policy = Policy([Rule("pay", "ask", grant="same-arguments")])
+    page = open_page(model, till.plain, policy=policy)
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope="always")
+    await page.say("pay 5")
+    assert till.paid == [5, 5]
+    await page.say("pay 6")
+    assert page.calls == {only(page): "approval-requested"}
+    assert till.paid == [5, 5]
+    await agree(page, model)
+
+
+async def test_same_arguments_after_an_edit_do_not_grant_what_was_changed(open_page: Open) -> None:
+    """Who changed 5 into 4 has not said that 5 may be paid for ever."""
+    till, model = Till(), payer(5, 5)
+    page = open_page(model, till.plain, policy=Policy([Rule("pay", "ask", grant="same-arguments")]))
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope="always", args={"amount": 4})
+    await page.say("pay 5")
+    assert till.paid == [4]
+    assert page.calls == {only(page): "approval-requested"}
+
+
+async def test_never(open_page: Open) -> None:
+    till = Till()
+    page = open_page(payer(5, 6), till.plain, policy=Policy([Rule("pay", "ask", grant="never")]))
+    await page.say("pay 5")
+    data = next(part["data"] for part in page.last["parts"] if part["type"] == "data-approval")
+    assert data["scopes"] == ["once"]
+    for scope in ("chat", "always"):
+        status, words = await refused(page.answer(only(page), approved=True, scope=scope))
+        assert (status, "only once at a time" in words) == (422, True)
+    await page.answer_and_follow(only(page), approved=True)
+    await page.say("pay 6")
+    assert page.calls == {only(page): "approval-requested"}
+    assert till.paid == [5]
+
+
+async def test_a_grant_never_lifts_a_deny(open_page: Open) -> None:
+    till, model = Till(), payer(5, 500)
+    policy = Policy([Rule("pay", "deny", when={"amount": {"gt": 100}}, reason="too much"), Rule("pay", "ask")])
+    page = open_page(model, till.plain, policy=policy)
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope="always")
+    await page.say("pay 500")
+    assert (page.calls, till.paid) == ({"c2": "output-error"}, [5])
+    assert responses(model.requests[-1])["c2"]["error"].endswith("it was not executed. too much")
+    await agree(page, model)
+
+
+async def test_a_deleted_chat_takes_its_grants_with_it(open_page: Open) -> None:
+    till = Till()
+    page = open_page(payer(5), till.pay)
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope="chat")
+    await page.bridge.delete("ann", "chat")
+    again = Page(Chat(page.bridge))
+    await again.say("pay 5")
+    assert again.calls == {only(again): "approval-requested"}
+    assert till.paid == [5]
+
+
+async def test_a_grant_for_always_outlives_the_chat(open_page: Open) -> None:
+    till = Till()
+    page = open_page(payer(5), till.pay)
+    await page.say("pay 5")
+    await page.answer_and_follow(only(page), approved=True, scope="always")
+    await page.bridge.delete("ann", "chat")
+    await Page(Chat(page.bridge)).say("pay 5")
+    assert till.paid == [5, 5]

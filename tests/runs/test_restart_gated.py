@@ -1,0 +1,412 @@
+"""A server that dies and comes back, with a call in each state: what waits still waits, nothing runs twice.
+
+The server that died is a bridge that nobody asks any more; the one that comes back is another on the same file.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.tool_context import ToolContext
+from msgspec.structs import replace
+
+from adkwire import Policy, Rule
+from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import Given, State
+from adkwire.runs.own_events import INTERRUPTED, verdict_event
+from adkwire.stores.memory import MemoryGateStore
+from adkwire.stores.sqlite import SqliteGateStore
+from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.wire.calls import UNFINISHED
+from tests.gate.records import Clock
+from tests.runs.chats import AGENT
+from tests.runs.conftest import Make
+from tests.runs.gated import Till, agree, clock, responses, where
+from tests.runs.pages import Page, refusal, refused
+
+PAY, PAY_6 = Call("pay", {"amount": 5}, "c1"), Call("pay", {"amount": 6}, "c2")
+CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
+NOON, PARIS = {"time": "noon"}, {"city": "Paris"}
+UNSURE = "The server stopped while this call ran; whether it was executed is not known."
+
+
+def calling(*calls: Call) -> ScriptedModel:
+    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
+
+
+async def give_at_the_gate(folder: Path, call: str, given: Given) -> None:
+    """An answer that a dying server took and did nothing about."""
+    gate = ToolGate(SqliteGateStore(folder / "state.db"), Policy(), clock=Clock())
+    await gate.settle("ann", "chat", call, given)
+    await gate.close()
+
+
+async def put(folder: Path, call: str, state: State) -> None:
+    """Leave a record in a state that a dying server may have left it in."""
+    store = SqliteGateStore(folder / "state.db")
+    row = await store.get("ann", "chat", call)
+    assert row is not None
+    gate = ToolGate(store, Policy(), clock=Clock())
+    record = await gate.get("ann", "chat", call)
+    assert record is not None
+    data = row.data.replace(f'"state":"{record.state}"'.encode(), f'"state":"{state}"'.encode())
+    assert await store.replace(replace(row, state=state, data=data))
+    await store.close()
+
+
+async def store_verdict(folder: Path, call: str, message: str) -> None:
+    """What a dying server had told the session before the tool began."""
+    gate = ToolGate(SqliteGateStore(folder / "state.db"), Policy(), clock=Clock())
+    record = await gate.get("ann", "chat", call)
+    await gate.close()
+    assert record is not None
+    service = SqliteSessionService(str(folder / "state.db"))
+    session = await service.get_session(app_name=AGENT, user_id="ann", session_id="chat")
+    assert session is not None
+    await service.append_event(session, verdict_event(record, {"message": message, "user": "u1"}))
+
+
+@pytest.mark.parametrize("way", ["post", "route"])
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_question_waits_through_a_restart(make: Make, way: str, approved: bool) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    page = page.after_restart(make(model, till.pay))
+    assert len(await page.pending()) == 1
+    assert await page.stored() == page.last
+    if way == "post":
+        await page.approve("c1", approved=approved).send()
+    else:
+        await page.answer_and_follow("c1", approved=approved)
+    assert till.paid == ([5] if approved else [])
+    assert page.last["parts"][-1]["text"] == "Done."
+    await agree(page, model)
+
+
+async def test_a_browser_call_waits_through_a_restart(make: Make) -> None:
+    model = calling(CLOCK)
+    page = Page(make(model, clock))
+    await page.say("time?")
+    page = page.after_restart(make(model, clock))
+    assert [one["kind"] for one in await page.pending()] == ["client"]
+    await page.give("t1", NOON).send()
+    assert responses(model.requests[-1]) == {"t1": NOON}
+    await agree(page, model)
+
+
+async def test_an_approved_browser_call_waits_through_a_restart(make: Make) -> None:
+    model = calling(WHERE)
+    page = Page(make(model, where))
+    await page.say("where?")
+    await page.approve("w1").send()
+    page = page.after_restart(make(model, where))
+    assert [one["kind"] for one in await page.pending()] == ["client"]
+    await page.reload()
+    assert page.calls == {"w1": "input-available"}
+    await page.give("w1", PARIS).send()
+    assert responses(model.requests[-1]) == {"w1": PARIS}
+    await agree(page, model)
+
+
+async def test_an_answer_that_had_not_reached_the_agent_is_asked_for_again(make: Make, tmp_path: Path) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    await page.bridge.close()
+    await give_at_the_gate(tmp_path, "c1", Given(approved=True))
+    page = page.after_restart(make(model, till.pay))
+    await page.reload()
+    assert page.calls == {"c1": "approval-requested"}
+    assert till.paid == []
+    await page.approve("c1").send()
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_the_page_that_gave_it_gives_it_again_and_it_is_taken(make: Make, tmp_path: Path) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    await page.bridge.close()
+    await give_at_the_gate(tmp_path, "c1", Given(approved=True))
+    page = page.after_restart(make(model, till.pay))
+    assert (await page.approve("c1").send()).text == "Done."
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_half_of_the_answers_before_a_restart(make: Make) -> None:
+    till, model = Till(), calling(PAY, PAY_6)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    await page.approve("c1").send()
+    page = page.after_restart(make(model, till.pay))
+    await page.reload()
+    assert page.calls == {"c1": "approval-requested", "c2": "approval-requested"}
+    await page.approve("c1").deny("c2").send()
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_an_output_that_had_not_reached_the_agent_is_kept(make: Make) -> None:
+    till, model = Till(), calling(PAY, CLOCK)
+    page = Page(make(model, till.pay, clock))
+    await page.say("go")
+    await page.give("t1", NOON).send()
+    page = page.after_restart(make(model, till.pay, clock))
+    await page.reload()
+    assert page.calls == {"c1": "approval-requested", "t1": "output-available"}
+    assert [one["toolCallId"] for one in await page.pending()] == ["c1"]
+    await page.approve("c1").send()
+    assert responses(model.requests[-1]) == {"c1": {"paid": 5}, "t1": NOON}
+    await agree(page, model)
+
+
+async def test_the_only_output_that_had_not_reached_the_agent(make: Make, tmp_path: Path) -> None:
+    """Nothing waits any more, but nothing has gone on either: the page sends it again, or the user types."""
+    model = calling(CLOCK)
+    page = Page(make(model, clock))
+    await page.say("time?")
+    await page.bridge.close()
+    await give_at_the_gate(tmp_path, "t1", Given(output=NOON))
+    page = page.after_restart(make(model, clock))
+    await page.give("t1", NOON).send()
+    assert responses(model.requests[-1]) == {"t1": NOON}
+    assert page.last["parts"][-1]["text"] == "Done."
+    await agree(page, model)
+
+
+async def test_a_message_after_an_output_that_had_not_reached_the_agent(make: Make, tmp_path: Path) -> None:
+    model = calling(CLOCK)
+    page = Page(make(model, clock))
+    await page.say("time?")
+    await page.bridge.close()
+    await give_at_the_gate(tmp_path, "t1", Given(output=NOON))
+    page = page.after_restart(make(model, clock))
+    await page.say("so?")
+    assert responses(model.requests[-1]) == {"t1": NOON}
+    await agree(page, model)
+
+
+async def test_a_verdict_that_was_stored_before_the_tool_began(make: Make, tmp_path: Path) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    asked = await page.say("pay")
+    await page.bridge.close()
+    await give_at_the_gate(tmp_path, "c1", Given(approved=True))
+    await store_verdict(tmp_path, "c1", asked.run.message_id)
+    page = page.after_restart(make(model, till.pay))
+    tab = page.another_tab()
+    await page.reload()
+    assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, INTERRUPTED)
+    assert await page.pending() == []
+    assert refusal(await tab.approve("c1").send()).startswith("Too late: the server stopped")
+    assert till.paid == []
+    await page.say("and?")
+    assert responses(model.requests[-1]) == {"c1": {"error": INTERRUPTED}}
+    await agree(page, model)
+
+
+async def test_a_call_that_ran_when_the_server_died(make: Make) -> None:
+    till, model = Till(), calling(PAY)
+    till.hold(5)
+    page = Page(make(model, till.pay, drain=0.01))
+    await page.say("pay")
+    await page.approve("c1").post()
+    await till.until_begun(5)
+    page = page.after_restart(make(model, till.pay))
+    tab = page.another_tab()
+    await page.reload()
+    assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, UNFINISHED)
+    assert await page.pending() == []
+    assert (await page.audit())[-1] == ("server", "c1", "approved", "unknown")
+    assert await refused(page.answer("c1", approved=True)) == (409, UNSURE)
+    assert refusal(await tab.send()) == UNSURE
+    assert till.paid == [5]
+    await page.say("and?")
+    assert responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_a_call_that_may_be_run_again_is_so_when_the_person_says_it(make: Make) -> None:
+    ran: list[str | None] = []
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def pay(amount: int, tool_context: ToolContext) -> dict[str, int]:
+        """Pay, once for each id."""
+        ran.append(tool_context.function_call_id)
+        begun.set()
+        if len(ran) == 1:
+            await never.wait()
+        return {"paid": amount}
+
+    policy = Policy([Rule("pay", "ask", retry=True)])
+    model = calling(PAY)
+    page = Page(make(model, pay, policy=policy, drain=0.01))
+    await page.say("pay")
+    await page.approve("c1").post()
+    async with asyncio.timeout(20):
+        await begun.wait()
+    page = page.after_restart(make(model, pay, policy=policy))
+    tab = page.another_tab()
+    await page.reload()
+    assert page.calls == {"c1": "output-error"}
+    # A stock page that sends its old yes again does not know that it would be a second try.
+    assert refusal(await tab.send()) == UNSURE
+    assert ran == ["c1"]
+    async with page.news() as news:
+        await page.answer("c1", approved=True)
+        await news.until("run-ended")
+    assert ran == ["c1", "c1"]
+    await page.reload()
+    assert (page.calls, page.part("c1")["output"]) == ({"c1": "output-available"}, {"paid": 5})
+    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    assert await refused(page.answer("c1", approved=False)) == (409, "This call was already answered.")
+    await agree(page, model)
+
+
+async def test_a_result_that_was_stored_before_its_record_knew(make: Make, tmp_path: Path) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    await page.approve("c1").send()
+    await page.bridge.close()
+    await put(tmp_path, "c1", State.EXECUTING)
+    page = page.after_restart(make(model, till.pay))
+    await page.reload()
+    assert page.calls == {"c1": "output-available"}
+    assert (await page.audit())[-1][2:] == ("approved", "executed")
+    assert (await page.answer("c1", approved=True)).state == "done"
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_a_call_that_was_over_before_the_restart(make: Make) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    tab = page.approve("c1").another_tab()
+    await page.send()
+    page = page.after_restart(make(model, till.pay))
+    tab = tab.after_restart(page.chat)
+    assert "Load the chat again" in refusal(await tab.send())
+    assert await refused(page.answer("c1", approved=False)) == (409, "This call was already answered.")
+    assert (await page.answer("c1", approved=True)).state == "done"
+    assert till.paid == [5]
+    assert len(model.requests) == 2
+    await agree(page, model)
+
+
+async def test_a_call_that_was_typed_over_before_the_restart(make: Make) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    tab = page.another_tab()
+    await page.say("forget it")
+    page = page.after_restart(make(model, till.pay))
+    tab = tab.after_restart(page.chat)
+    assert refusal(await tab.approve("c1").send()).startswith("Too late")
+    status, words = await refused(page.answer("c1", approved=True))
+    assert (status, words.startswith("Too late")) == (409, True)
+    assert till.paid == []
+    await agree(page, model)
+
+
+@pytest.mark.parametrize("scope", ["chat", "always"])
+async def test_a_grant_outlives_the_server(make: Make, scope: str) -> None:
+    till = Till()
+    model = ScriptedModel(turns=[[PAY], [Say("Done.")], [PAY_6], [Say("Again.")]])
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    await page.answer_and_follow("c1", approved=True, scope=scope)
+    page = page.after_restart(make(model, till.pay))
+    await page.say("pay 6")
+    assert till.paid == [5, 6]
+    await agree(page, model)
+
+
+async def test_a_tool_that_was_taken_away_before_the_answer(make: Make) -> None:
+    """The new server has another agent: what cannot be run any more is told, and the chat goes on."""
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    page = page.after_restart(make(model))
+    await page.approve("c1").send()
+    assert till.paid == []
+    assert page.calls["c1"] == "output-error"
+    assert await page.stored() == page.last
+    await page.say("and?")
+    assert set(responses(model.requests[-1])) == {"c1"}
+
+
+async def test_a_policy_that_forbids_it_since(make: Make) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    page = page.after_restart(make(model, till.pay, policy=Policy(deny=["pay"])))
+    await page.approve("c1").send()
+    assert (page.calls, till.paid) == ({"c1": "output-error"}, [])
+    assert "no longer allowed; it was not executed" in page.part("c1")["errorText"]
+    await agree(page, model)
+    assert (await page.audit())[-1][3] == "not executed"
+
+
+async def test_a_question_in_the_second_step_waits_through_a_restart(make: Make) -> None:
+    till = Till()
+    model = ScriptedModel(turns=[[PAY], [PAY_6], [Say("Done.")]])
+    page = Page(make(model, till.pay))
+    await page.say("pay")
+    await page.approve("c1").send()
+    page = page.after_restart(make(model, till.pay))
+    await page.approve("c2").send()
+    assert till.paid == [5, 6]
+    await agree(page, model)
+
+
+async def test_a_tool_that_asks_from_inside_through_a_restart(make: Make) -> None:
+    till, model = Till(), calling(Call("haggle", {"amount": 9}, "c1"))
+    page = Page(make(model, till.haggle))
+    await page.say("haggle")
+    page = page.after_restart(make(model, till.haggle))
+    [pending] = await page.pending()
+    assert (pending["hint"], pending["payload"]) == ("How much of 9?", {"granted": 0})
+    await page.answer_and_follow("c1", approved=True, payload={"granted": 2})
+    assert till.paid == [2]
+    await agree(page, model)
+
+
+async def test_the_file_of_the_gate_is_gone(make: Make) -> None:
+    """The session still holds the question; nobody can release it any more."""
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay, gate_store=MemoryGateStore()))
+    await page.say("pay")
+    page = page.after_restart(make(model, till.pay, gate_store=MemoryGateStore()))
+    tab = page.another_tab()
+    await page.reload()
+    assert page.calls == {"c1": "output-error"}
+    assert (await tab.approve("c1").send()).types == ["start", "error"]
+    assert till.paid == []
+    await page.say("and?")
+    assert set(responses(model.requests[-1])) == {"c1"}
+    await agree(page, model)
+
+
+def raising(amount: int) -> Any:
+    """Never run."""
+    raise AssertionError(f"it ran with {amount}")
+
+
+async def test_a_denied_call_is_not_run_by_the_server_that_comes_back(make: Make) -> None:
+    tool = FunctionTool(raising, require_confirmation=True)
+    model = calling(Call("raising", {"amount": 1}, "c1"))
+    page = Page(make(model, tool))
+    await page.say("go")
+    page = page.after_restart(make(model, tool))
+    await page.deny("c1").send()
+    assert page.calls == {"c1": "output-denied"}
+    await agree(page, model)

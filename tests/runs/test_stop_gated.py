@@ -1,0 +1,344 @@
+"""Stop, delete, regenerate and edit, while a call waits, runs, or has been paid for."""
+
+import asyncio
+
+import pytest
+from google.adk.tools.function_tool import FunctionTool
+
+from adkwire.errors import NotFound
+from adkwire.gate.gate import REFUSED
+from adkwire.runs.own_events import STOPPED
+from adkwire.testing import Call, Say, ScriptedModel, Wait
+from adkwire.wire.calls import UNFINISHED
+from tests.runs.chats import Chat
+from tests.runs.conftest import Open
+from tests.runs.gated import Till, agree, clock, responses, where
+from tests.runs.pages import Page, refusal, refused
+
+PAY, PAY_6 = Call("pay", {"amount": 5}, "c1"), Call("pay", {"amount": 6}, "c2")
+CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
+NOON = {"time": "noon"}
+LATE = "Too late: the call was stopped before it was executed."
+LATE_BY_WORD = "Too late: the conversation went on without this call, and it was not executed."
+
+
+def calling(*calls: Call) -> ScriptedModel:
+    return ScriptedModel(turns=[list(calls), [Say("Fine.")], [Say("Bye.")]])
+
+
+async def test_stop_while_a_question_waits(open_page: Open) -> None:
+    till, model = Till(), calling(PAY)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    tab = page.another_tab()
+    assert await page.chat.stop()
+    await page.reload()
+    assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, STOPPED)
+    assert await page.pending() == []
+    assert not await page.chat.stop()
+    assert await refused(page.answer("c1", approved=True)) == (409, LATE)
+    assert refusal(await tab.approve("c1").send()) == LATE
+    assert (till.paid, len(model.requests)) == ([], 1)
+    assert (await page.say("go on")).text == "Fine."
+    assert responses(model.requests[-1]) == {"c1": {"error": STOPPED}}
+    await agree(page, model)
+
+
+@pytest.mark.parametrize("call", [CLOCK, WHERE])
+async def test_stop_while_the_browser_is_awaited(open_page: Open, call: Call) -> None:
+    model = calling(call)
+    page = open_page(model, clock, where)
+    await page.say("go")
+    if call is WHERE:
+        await page.approve("w1").send()
+    assert await page.chat.stop()
+    await page.reload()
+    assert list(page.calls.values()) == ["output-error"]
+    assert await page.pending() == []
+    await page.say("go on")
+    assert list(responses(model.requests[-1]).values()) == [{"error": STOPPED}]
+    await agree(page, model)
+
+
+async def test_stop_takes_back_an_approval_and_keeps_an_output(open_page: Open) -> None:
+    till, model = Till(), calling(PAY, PAY_6, CLOCK)
+    page = open_page(model, till.pay, clock)
+    await page.say("go")
+    await page.approve("c1").give("t1", NOON).send()
+    assert await page.chat.stop()
+    await page.reload()
+    assert page.calls == {"c1": "output-error", "c2": "output-error", "t1": "output-available"}
+    await page.say("go on")
+    assert till.paid == []
+    assert responses(model.requests[-1]) == {"c1": {"error": STOPPED}, "c2": {"error": STOPPED}, "t1": NOON}
+    await agree(page, model)
+
+
+async def test_stop_of_the_run_that_asked_by_its_name(open_page: Open) -> None:
+    page = open_page(calling(PAY), Till().pay)
+    asked = await page.say("pay")
+    assert not await page.chat.stop("run-unknown")
+    assert len(await page.pending()) == 1
+    assert await page.chat.stop(asked.run.id)
+    assert await page.pending() == []
+
+
+async def test_stop_in_an_approved_tool(open_page: Open) -> None:
+    """It had begun: its fate is not known, to nobody."""
+    till, model = Till(), calling(PAY)
+    till.hold(5)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    tab = page.approve("c1").another_tab()
+    run = await page.post()
+    await till.until_begun(5)
+    assert await page.chat.stop()
+    told = await page.follow(run)
+    assert told.types[-2:] == ["abort", "finish"]
+    assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, UNFINISHED)
+    await agree(page, model)
+    assert (await page.audit())[-1][2:] == ("approved", "unknown")
+    status, words = await refused(page.answer("c1", approved=True))
+    assert (status, words) == (409, "The server stopped while this call ran; whether it was executed is not known.")
+    await tab.send()
+    assert till.paid == [5]
+    await page.say("go on")
+    assert responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
+    await agree(page, model)
+
+
+async def test_stop_beside_a_finished_sibling_keeps_its_result(open_page: Open) -> None:
+    till, model = Till(), calling(PAY, PAY_6)
+    till.hold(6)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    async with page.news() as news:
+        run = await page.approve("c1", "c2").post()
+        await till.until_begun(6)
+        await news.until("call-settled", times=3)
+    assert await page.chat.stop()
+    await page.follow(run)
+    assert page.calls == {"c1": "output-available", "c2": "output-error"}
+    outcomes = [(call, outcome) for _, call, _, outcome in await page.audit() if outcome != "waiting"]
+    assert outcomes == [("c1", "executed"), ("c2", "unknown")]
+    await agree(page, model)
+    await page.say("go on")
+    assert responses(model.requests[-1]) == {"c1": {"paid": 5}, "c2": {"error": UNFINISHED}}
+    assert till.paid == [5, 6]
+    await agree(page, model)
+
+
+async def test_stop_beside_a_denied_sibling(open_page: Open) -> None:
+    till, model = Till(), calling(PAY, PAY_6)
+    till.hold(6)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    async with page.news() as news:
+        run = await page.deny("c1", reason="no").approve("c2").post()
+        await till.until_begun(6)
+        await news.until("call-settled", times=3)
+    assert await page.chat.stop()
+    await page.follow(run)
+    assert page.calls == {"c1": "output-denied", "c2": "output-error"}
+    await page.say("go on")
+    told = responses(model.requests[-1])
+    assert told["c1"]["error"].startswith("The user refused this call")
+    assert told["c2"] == {"error": UNFINISHED}
+    await agree(page, model)
+
+
+async def test_stop_in_the_text_after_a_payment(open_page: Open) -> None:
+    till = Till()
+    model = ScriptedModel(turns=[[PAY], [Say("Paid "), Wait(asyncio.Event())], [Say("Bye.")]])
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    run = await page.approve("c1").post()
+    await page.chat.reader(run).until("text-delta")
+    assert await page.chat.stop()
+    await page.follow(run)
+    assert page.calls == {"c1": "output-available"}
+    await agree(page, model)
+    await page.say("go on")
+    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    assert till.paid == [5]
+
+
+async def test_stop_while_a_question_is_about_to_be_asked(open_page: Open) -> None:
+    """A slow sibling keeps the run from pausing; the question is not out yet."""
+    started = asyncio.Event()
+
+    async def slow() -> str:
+        """Hang."""
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    till, model = Till(), calling(PAY, Call("slow", {}, "s1"))
+    page = open_page(model, till.pay, slow)
+    run = await page.begin("go")
+    async with asyncio.timeout(20):
+        await started.wait()
+    assert await page.chat.stop()
+    await page.reply(run)
+    assert set(page.calls.values()) == {"output-error"}
+    assert await page.pending() == []
+    await agree(page, model)
+    await page.say("go on")
+    assert set(responses(model.requests[-1])) == {"c1", "s1"}
+    assert till.paid == []
+    await agree(page, model)
+
+
+async def test_delete_while_a_question_waits(open_page: Open) -> None:
+    till, model = Till(), calling(PAY)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    tab = page.another_tab()
+    await page.bridge.delete("ann", "chat")
+    assert await refused(page.answer("c1", approved=True)) == (404, REFUSED)
+    assert refusal(await tab.approve("c1").send()) == REFUSED
+    with pytest.raises(NotFound):
+        await page.pending()
+    assert (await page.bridge.chats("ann", limit=5, before=None)).chats == []
+    assert (till.paid, len(model.requests)) == ([], 1)
+
+
+async def test_delete_while_an_approved_call_runs(open_page: Open) -> None:
+    till, model = Till(), calling(PAY)
+    till.hold(5)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    run = await page.approve("c1").post()
+    await till.until_begun(5)
+    await page.bridge.delete("ann", "chat")
+    assert (await page.chat.read(run)).types[-1] == "finish"
+    again = Page(Chat(page.bridge))
+    await again.say("pay")
+    assert again.calls == {"c1": "approval-requested"}
+    assert len(await again.pending()) == 1
+
+
+async def test_a_new_chat_of_the_same_name_knows_nothing_of_the_old_approval(open_page: Open) -> None:
+    till, model = Till(), calling(PAY)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    old = page.another_tab().approve("c1")
+    await page.bridge.delete("ann", "chat")
+    again = Page(Chat(page.bridge))
+    await again.say("pay")
+    assert refusal(await old.send()) == REFUSED
+    assert till.paid == []
+    await again.approve("c1").send()
+    assert till.paid == [5]
+
+
+def unnamed(amount: int) -> ScriptedModel:
+    """Calls without ids of its own, as most models have it: a regenerated call is another one."""
+    return ScriptedModel(turns=[[Call("pay", {"amount": amount})], [Say("Paid.")], [Say("Bye.")]])
+
+
+async def test_regenerate_while_a_question_waits(open_page: Open) -> None:
+    till, model = Till(), unnamed(5)
+    page = open_page(model, till.pay)
+    first = await page.say("pay")
+    [old] = page.calls
+    tab = page.another_tab()
+    second = await page.chat.regenerate(first.run.message_id)
+    [pending] = await page.pending()
+    assert pending["toolCallId"] != old
+    assert await refused(page.answer(old, approved=True)) == (409, LATE_BY_WORD)
+    assert refusal(await tab.approve(old).send()) == LATE_BY_WORD
+    assert till.paid == []
+    await page.reload()
+    assert page.last["id"] == second.run.message_id
+    await page.approve(pending["toolCallId"]).send()
+    assert till.paid == [5]
+    await agree(page, model)
+    assert len(await page.chat.messages()) == 2
+
+
+async def test_regenerate_after_a_payment_asks_again(open_page: Open) -> None:
+    till, model = Till(), unnamed(5)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    [old] = page.calls
+    await page.approve(old).send()
+    assert till.paid == [5]
+    await page.chat.regenerate(page.messages[-1].id)
+    await page.reload()
+    [new] = page.calls
+    assert (page.calls[new], new != old) == ("approval-requested", True)
+    assert till.paid == [5]
+    await page.deny(new).send()
+    assert till.paid == [5]
+    await agree(page, model)
+
+
+async def test_an_edited_message_while_a_question_waits(open_page: Open) -> None:
+    till, model = Till(), unnamed(5)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    [old] = page.calls
+    turn = page.chat.turn("pay again", "u1", replaces="u1")
+    await page.chat.read(await page.bridge.start("ann", turn))
+    await page.reload()
+    [new] = page.calls
+    assert new != old
+    status, _ = await refused(page.answer(old, approved=True))
+    assert status == 409
+    await page.approve(new).send()
+    assert till.paid == [5]
+    await agree(page, model)
+    assert (await page.chat.told())[0] == ("user", "pay again")
+
+
+async def test_an_edited_message_after_a_payment(open_page: Open) -> None:
+    till, model = Till(), unnamed(5)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    [old] = page.calls
+    await page.approve(old).send()
+    turn = page.chat.turn("pay again", "u1", replaces="u1")
+    await page.chat.read(await page.bridge.start("ann", turn))
+    assert await refused(page.answer(old, approved=False)) == (409, "This call was already answered.")
+    await page.reload()
+    [new] = page.calls
+    await page.approve(new).send()
+    assert till.paid == [5, 5]
+    await agree(page, model)
+    assert [entry.outcome for entry in await page.lines()].count("executed") == 2
+
+
+async def test_regenerate_while_an_approved_call_runs(open_page: Open) -> None:
+    till, model = Till(), unnamed(5)
+    till.hold(5)
+    page = open_page(model, till.pay)
+    await page.say("pay")
+    [old] = page.calls
+    run = await page.approve(old).post()
+    await till.until_begun(5)
+    await page.chat.regenerate(page.messages[-1].id)
+    await page.follow(run)
+    await page.reload()
+    [new] = page.calls
+    assert (page.calls[new], new != old, till.paid) == ("approval-requested", True, [5])
+    assert (await page.audit())[2][2:] == ("approved", "unknown")
+
+
+async def test_an_approved_call_that_is_cancelled_by_itself(open_page: Open) -> None:
+    """A tool that gives up on its own is not a stop."""
+
+    async def pay(amount: int) -> str:
+        """Pay."""
+        raise asyncio.CancelledError
+
+    model = calling(PAY)
+    page = open_page(model, FunctionTool(pay, require_confirmation=True))
+    await page.say("pay")
+    told = await page.approve("c1").send()
+    assert told.types[-1] == "finish"
+    assert page.calls == {"c1": "output-error"}
+    assert await page.stored() == page.last
+    await page.say("go on")
+    assert "c1" in responses(model.requests[-1])
+    await agree(page, model)

@@ -1,0 +1,33 @@
+import type { Chat } from "@ai-sdk/react";
+import { getToolName, type UIMessage } from "ai";
+import { useEffect, useMemo } from "react";
+import { answerBrowserCalls } from "./answer-browser-calls";
+import { lastStepCalls } from "./last-step-calls";
+import type { ServerInfo } from "./server-info";
+import type { ToolPart } from "./tool-part";
+
+interface OpenCalls {
+  /** The tools of this agent that run in the browser. */
+  browserTools: ReadonlySet<string>;
+  /** The calls that wait for the person. */
+  asked: ToolPart[];
+  /** Whether the agent waits for anything at all: a person, this browser, or the rest of the answers. */
+  open: boolean;
+}
+
+/** What the newest message waits for. Calls for the browser are run as soon as the chat is idle. */
+export function useOpenCalls(
+  chat: Chat<UIMessage>, last: UIMessage | undefined, info: ServerInfo | null, idle: boolean, onFail: (error: Error) => void,
+): OpenCalls {
+  const calls = lastStepCalls(last);
+  const offered = calls.filter((part) => part.state === "input-available").map((part) => part.toolCallId).join(" ");
+  useEffect(() => {
+    if (idle && offered) answerBrowserCalls(chat).catch(onFail);
+  }, [idle, offered, chat, onFail]);
+  const browserTools = useMemo(() =>
+    new Set(info?.tools.filter((tool) => tool.kind === "client").map((tool) => tool.name)), [info]);
+  const asked = calls.filter((part) => part.state === "approval-requested");
+  const open = asked.length > 0 || calls.some((part) =>
+    part.state === "approval-responded" || (part.state === "input-available" && browserTools.has(getToolName(part))));
+  return { browserTools, asked, open };
+}
