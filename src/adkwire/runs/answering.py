@@ -80,9 +80,10 @@ class Answering:
             call = await self._keeper.gate.get(*key, call_id)
             retry = call is not None and call.state is State.UNKNOWN and await self._is_unanswered(key, call)
             settled = await self._keeper.gate.settle(*key, call_id, given, retry=retry)
-        # Also when it was known already: whoever gave it may have died before the message could go on.
-        self.changed(settled)
-        return settled
+            # Also when it was known already: whoever gave it may have died before the message could go on.
+            if not chat.active and (turn := await self._turn(key, settled.message)) is not None:
+                await self._continue(key, chat, turn)
+            return settled
 
     async def _is_unanswered(self, key: ChatKey, call: PendingCall) -> bool:
         """Whether the agent has not been told yet what became of a call."""

@@ -1,0 +1,738 @@
+"""Do the tests notice when a rule is broken? Each mutant breaks one, in a copy of the source, and a test must fail.
+
+`python -m tests.mutants` tries all, `python -m tests.mutants NAME...` some. First the tests that are named run on an
+unchanged copy, where they must pass. It fails when a mutant survives, when its text is not found exactly once any more
+(the source has changed: say the mutant anew), and when it does more than break a rule: the code must still load.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "adkwire"
+COPY = "MUTANT_COPY"
+"""The environment variable that names the folder with the copy."""
+PATIENCE = 180.0
+"""Seconds for the tests of one mutant; what hangs is not killed."""
+OTHER_SOURCE = 77
+"""How pytest ends when it would have tested something else than the copy."""
+
+
+class Mutant(NamedTuple):
+    """In `file`, `old` is replaced by `new`; one of `tests`, named from tests/ on and parted by blanks, must fail."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MESSAGES = [
+    Mutant(
+        "new id on a continuation",
+        "runs/answering.py",
+        "        chunks += encoder.pause()\n",
+        "        chunks += encoder.pause()\n        encoder.message_id += '-2'\n",
+        "runs/test_gate.py::test_a_question_then_yes",
+    ),
+    Mutant(
+        "random user ids in history",
+        "runs/history.py",
+        'mark.get("user") or event.id',
+        "event.id",
+        "runs/test_turns.py::test_a_turn_with_a_tool_from_start_to_history",
+    ),
+    Mutant(
+        "unknown field in start",
+        "wire/chunks.py",
+        "    message_id: str | UnsetType = UNSET\n    message_metadata: Json | UnsetType = UNSET\n\n\nclass StartStep",
+        "    message_id: str | UnsetType = UNSET\n    message_metadata: Json | UnsetType = UNSET\n"
+        '    server: str = "adkwire"\n\n\nclass StartStep',
+        "wire/test_chunks.py::TestSchemas",
+    ),
+    Mutant(
+        "no step after tools",
+        "wire/encoder.py",
+        "            if not self._calls.step_is_over:\n                return\n            out += self.pause()\n",
+        "            return\n",
+        "wire/test_encoder.py::TestTools",
+    ),
+    Mutant(
+        "placeholder shown",
+        "wire/encoder.py",
+        "if is_placeholder or not self._calls.respond(",
+        "if not self._calls.respond(",
+        "wire/test_encoder.py::TestApproval",
+    ),
+    Mutant(
+        "denial as an error",
+        "wire/calls.py",
+        "        return c.ToolOutputDenied(tool_call_id=call.id)\n    response = fr.response",
+        "        pass\n    response = fr.response",
+        "wire/test_encoder.py::TestApproval",
+    ),
+    Mutant(
+        "final text repeated",
+        "wire/encoder.py",
+        "elif kind is None or kind in streamed:",
+        "elif kind is None:",
+        "wire/test_encoder.py::TestText",
+    ),
+    Mutant(
+        "no padding step",
+        "wire/encoder.py",
+        "            out += [c.StartStep(), c.FinishStep()]\n",
+        "",
+        "wire/test_encoder.py::TestTools",
+    ),
+    Mutant(
+        "half-written message in history",
+        "runs/views.py",
+        "            break\n",
+        "            return messages + turn.messages()\n",
+        "runs/test_turns.py::test_while_an_answer_is_written_history_has_only_its_question",
+    ),
+    Mutant(
+        "resume without what was before",
+        "runs/bridge.py",
+        "if whole and run.prefix and after < 0:",
+        "if False:",
+        "runs/test_continuations.py::test_somebody_who_comes_in_the_middle_gets_the_whole_message",
+    ),
+    Mutant(
+        "disconnect stops the run",
+        "runs/bridge.py",
+        "            self._keeper.left(run)\n",
+        "            run.abort()\n",
+        "runs/test_readers.py::test_a_reader_who_leaves_does_not_stop_the_run",
+    ),
+    Mutant(
+        "no rewind",
+        "runs/bridge.py",
+        "            await self._adk.rewind(run.key, told[at].invocation_id)\n",
+        "",
+        "runs/test_rewinds.py::test_regenerate_the_last_answer",
+    ),
+    Mutant(
+        "a retried post runs again",
+        "runs/bridge.py",
+        "if (known := await self._known(key, chat, turn)) is not None:",
+        "if (known := None) is not None:",
+        "runs/test_retries.py::test_while_it_runs",
+    ),
+    Mutant(
+        "partial text lost on stop",
+        "runs/run.py",
+        "for unsaved in self.encoder.unsaved()]",
+        "for unsaved in ()]",
+        "runs/test_stop.py::test_stop_in_mid_text",
+    ),
+    Mutant(
+        "no seal in the session on stop",
+        "runs/run.py",
+        "            return self.loose_ends().sealed(known, otherwise=why)\n",
+        "            return []\n",
+        "runs/test_stop.py::test_stop_in_a_tool",
+    ),
+    Mutant(
+        "words of a failure",
+        "wire/encoder.py",
+        'f"The agent could not answer ({failure.code}). Try again',
+        'f"The agent could not answer ({failure.code}: {failure.message}). Try again',
+        "runs/test_turns.py::test_the_words_of_an_exception_stay_on_the_server",
+    ),
+    Mutant(
+        "words of a failing tool",
+        "runs/plugin.py",
+        "if self._detail and str(error) else",
+        "if str(error) else",
+        "runs/test_turns.py::test_the_words_of_an_exception_stay_on_the_server",
+    ),
+    Mutant(
+        "traceback of a failing tool",
+        "runs/plugin.py",
+        '        return {"error": f"{name}: {error}" if',
+        '        import traceback\n        return {"error": "".join(traceback.format_exception(error)) if',
+        "runs/test_turns.py::test_the_words_of_an_exception_reach_a_developer_who_asks_for_them",
+    ),
+    Mutant(
+        "traceback of a failing model",
+        "runs/own_events.py",
+        "error_message=None if cancelled else str(cut),",
+        'error_message="".join(__import__("traceback").format_exception(cut)),',
+        "runs/test_turns.py::test_the_words_of_an_exception_reach_a_developer_who_asks_for_them",
+    ),
+]
+
+BROWSER = [
+    Mutant(
+        "available before the approval",
+        "wire/calls.py",
+        "        if not (browser or cut_off):\n",
+        "        if not cut_off:\n",
+        "wire/test_encoder.py::TestBrowserCalls",
+    ),
+    Mutant(
+        "available though it is settled",
+        "wire/calls.py",
+        "            if call.phase is Phase.HELD:\n                _make_available(call, out)\n",
+        "            if call.phase is Phase.HELD or (call.browser and call.phase is Phase.SETTLED):\n"
+        "                _make_available(call, out)\n",
+        "wire/test_encoder.py::TestBrowserCalls",
+    ),
+    Mutant(
+        "available though the run failed",
+        "wire/encoder.py",
+        "            self._calls.seal_held(out)\n",
+        "            pass\n",
+        "wire/test_encoder.py::TestBrowserCalls",
+    ),
+    Mutant(
+        "available again for latecomers",
+        "wire/encoder.py",
+        "    return [quiet for chunk in said for quiet in _quietly(chunk, over)]\n",
+        "    return said\n",
+        "wire/test_encoder.py::TestLatecomers",
+    ),
+    Mutant(
+        "output and verdict in one message",
+        "runs/adk.py",
+        "        if verdicts:\n"
+        "            beside += [answer_event(call, output_part(call), {**mark, **shapes_of([call])}) for call in outputs]\n"
+        "        for event in beside:\n"
+        "            await self.append(key, [event])\n"
+        "            yield event\n"
+        "        parts = [verdict_part(call) for call in verdicts] or [output_part(call) for call in outputs]\n",
+        "        for event in beside:\n"
+        "            await self.append(key, [event])\n"
+        "            yield event\n"
+        "        parts = [verdict_part(call) for call in verdicts] + [output_part(call) for call in outputs]\n",
+        "runs/test_steps.py::test_a_gated_and_a_browser_call_in_one_step",
+    ),
+    Mutant(
+        "approval of a browser tool given to adk",
+        "runs/own_events.py",
+        "    return call.browser and (call.ask is None or ",
+        "    return call.browser and (call.ask is None or False and ",
+        "runs/test_browser_tools.py::test_a_gated_call_is_released_by_the_yes",
+    ),
+    Mutant(
+        "adk asks about a browser tool",
+        "gate/client_tool.py",
+        "        return False\n\n    async def asks(",
+        "        return self.require_confirmation is True\n\n    async def asks(",
+        "gate/test_client_tool.py::test_adk_is_never_told_to_ask",
+    ),
+    Mutant(
+        "a condition that fails opens the gate",
+        "gate/client_tool.py",
+        "            return True\n\n    def _defaults(",
+        "            return False\n\n    def _defaults(",
+        "gate/test_client_tool.py::test_a_condition_that_fails_asks",
+    ),
+    Mutant(
+        "approval is taken for the output",
+        "gate/gate.py",
+        "            State.OFFERED if call.browser and approved else State.ANSWERED,\n",
+        "            State.ANSWERED,\n",
+        "gate/test_gate.py::test_yes_to_a_browser_call_offers_it_and_its_output_answers_it",
+    ),
+    Mutant(
+        "outputs not validated",
+        "gate/gate.py",
+        "        if (wrong := problem(given.output, call.output)) is not None:\n",
+        "        if (wrong := None) is not None:\n",
+        "gate/test_answers.py::test_an_output_that_is_not_what_the_tool_gives",
+    ),
+    Mutant(
+        "outputs of any size",
+        "gate/gate.py",
+        "        if len(encode_chunk(given.output)) > self._max_output:\n",
+        "        if False:\n",
+        "gate/test_answers.py::test_an_output_that_is_too_large",
+    ),
+    Mutant(
+        "an output for a call of the server",
+        "gate/gate.py",
+        "        if given.has_output and not call.browser:\n",
+        "        if False:\n",
+        "gate/test_answers.py::test_what_does_not_answer_the_question_is_no_answer",
+    ),
+    Mutant(
+        "verdicts read from a message that was typed over",
+        "wire/decoder.py",
+        "    outputs = tuple(call for call in answers.calls if call.output is not UNSET or call.error is not None)\n",
+        "    outputs = answers.calls\n",
+        "wire/test_decoder.py::TestTypedOver",
+    ),
+]
+
+ECHO = "gate/test_answers.py::test_an_answer_to_something_else_is_none"
+
+ANSWERS = [
+    Mutant(
+        "any approval id",
+        "gate/gate.py",
+        "    if echo.ask != call.ask and not unasked:\n",
+        "    if False and unasked:\n",
+        ECHO,
+    ),
+    Mutant(
+        "any arguments",
+        "gate/gate.py",
+        " or not same_value(call.input, echo.input):\n",
+        ":\n",
+        ECHO,
+    ),
+    Mutant(
+        "any tool",
+        "gate/gate.py",
+        "(echo.message, echo.tool) != (call.message, call.tool)",
+        "echo.message != call.message",
+        ECHO,
+    ),
+    Mutant(
+        "any message",
+        "gate/gate.py",
+        "(echo.message, echo.tool) != (call.message, call.tool)",
+        "echo.tool != call.tool",
+        ECHO,
+    ),
+    Mutant(
+        "the id of the message is not echoed",
+        "runs/parked.py",
+        "        echo=Echo(message, answer.tool, answer.approval, answer.input),\n",
+        "",
+        "runs/test_gate.py::test_an_approval_of_something_else_pays_nothing",
+    ),
+    Mutant(
+        "a part that says two things counts",
+        "wire/decoder.py",
+        "            found[answer.call] = None  # It says two things: neither counts.\n",
+        "            pass\n",
+        "wire/test_decoder.py",
+    ),
+    Mutant(
+        "user not part of the key in memory",
+        "stores/memory.py",
+        "        return self._calls.get((user, chat, call))\n",
+        "        return next((row for key, row in self._calls.items() if key[1:] == (chat, call)), None)\n",
+        "gate/test_answers.py::test_nobody_else_reaches_it",
+    ),
+    Mutant(
+        "user not part of the key in sqlite",
+        "stores/sqlite.py",
+        '"WHERE user = ? AND chat = ? AND call = ?", user, chat, call)',
+        '"WHERE chat = ? AND call = ?", chat, call)',
+        "gate/test_answers.py::test_nobody_else_reaches_it",
+    ),
+    Mutant(
+        "chat not part of the key",
+        "stores/sqlite.py",
+        '"WHERE user = ? AND chat = ? AND call = ?", user, chat, call)',
+        '"WHERE user = ? AND call = ?", user, call)',
+        "gate/test_answers.py::test_nobody_else_reaches_it",
+    ),
+    Mutant(
+        "everybody's calls are waiting",
+        "stores/sqlite.py",
+        'f"WHERE user = ? AND state IN ({_marks(states)}) ORDER BY id", user, *states)',
+        'f"WHERE state IN ({_marks(states)}) ORDER BY id", *states)',
+        "stores/test_sqlite.py",
+    ),
+    Mutant(
+        "settle in any state",
+        "gate/gate.py",
+        "            case State.ASKED:\n",
+        "            case State.ASKED | State.ANSWERED | State.EXECUTING | State.DONE | State.VOID:\n",
+        "gate/test_answers.py::test_another_answer_is_late",
+    ),
+    Mutant(
+        "any move",
+        "gate/records.py",
+        "        if state is not self.state and state not in _MOVES[self.state]:\n",
+        "        if False:\n",
+        "gate/test_records.py::test_no_other_move_exists",
+    ),
+    Mutant(
+        "edited arguments not validated",
+        "gate/gate.py",
+        "            self._check_edit(call, given.args)\n",
+        "            pass\n",
+        "gate/test_answers.py::test_an_edit_that_does_not_fit_the_tool",
+    ),
+    Mutant(
+        "edited arguments of any name",
+        "gate/gate.py",
+        '        unknown = sorted(set(args) - set((call.parameters or {}).get("properties", args)))\n',
+        "        unknown = list[str]()\n",
+        "gate/test_answers.py::test_an_edit_that_does_not_fit_the_tool",
+    ),
+    Mutant(
+        "edited arguments not held against the policy",
+        "gate/gate.py",
+        "        if not self.allows(call.tool, args):\n",
+        "        if False:\n",
+        "gate/test_answers.py::test_an_edit_that_the_policy_forbids",
+    ),
+    Mutant(
+        "an answer when the time is over",
+        "gate/gate.py",
+        "and call.state in OPEN and call.expires_at <= now:\n",
+        "and call.state in OPEN and False:\n",
+        "gate/test_grants.py::test_an_answer_after_the_time_is_late",
+    ),
+    Mutant(
+        "expiry approves",
+        "gate/gate.py",
+        "approved=call.answer.approved if call.answer else None)",
+        "approved=True)",
+        "gate/test_grants.py::test_a_call_that_nobody_answers_expires",
+    ),
+    Mutant(
+        "no audit of a refusal",
+        "gate/gate.py",
+        "            await self.refuse(user, chat, call_id, error.code)\n",
+        "",
+        "gate/test_answers.py::test_a_refused_answer_is_in_the_audit_of_who_tried",
+    ),
+    Mutant(
+        "no audit of a made-up answer",
+        "runs/answering.py",
+        '            await gate.refuse(*key, made_up[0] if made_up else "", "not-found")\n',
+        "",
+        "runs/test_gate.py::test_an_approval_of_something_else_pays_nothing",
+    ),
+    Mutant(
+        "no audit of what the policy forbids",
+        "runs/plugin.py",
+        '            await self._note(seen, context, "forbidden", "not executed")\n',
+        "",
+        "runs/test_policy_runs.py::test_deny",
+    ),
+    Mutant(
+        "no audit of the end of a call",
+        "gate/gate.py",
+        "            await self.note(after, outcome if answer is None else answer.verdict, outcome, actor)\n",
+        "",
+        "gate/test_gate.py::test_who_ended_a_call_is_in_the_audit",
+    ),
+    Mutant(
+        "loop breaker off",
+        "runs/chats.py",
+        "        return self.repeats > _PATIENCE\n",
+        "        return False\n",
+        "runs/test_gate.py::test_answers_that_change_nothing_are_not_told_for_ever",
+    ),
+]
+
+EXECUTION = [
+    Mutant(
+        "no lock before the tool",
+        "runs/plugin.py",
+        "        call = await self._gate.claim(user, chat, call_id, args)\n",
+        "        call = await self._gate.get(user, chat, call_id)\n",
+        "runs/test_gate.py::test_a_post_while_the_call_runs_follows_it",
+    ),
+    Mutant(
+        "a claim that failed is no hindrance",
+        "runs/plugin.py",
+        '            return {"error": _BEGUN if begun else _NOT_RELEASED}\n',
+        "            return None if begun else None\n",
+        "runs/test_restart_gated.py::test_a_policy_that_forbids_it_since",
+    ),
+    Mutant(
+        "claim without compare-and-set",
+        "gate/gate.py",
+        "        return await self._store_move(call.moved(State.EXECUTING))\n",
+        "        await self._store_move(call.moved(State.EXECUTING))\n        return call.moved(State.EXECUTING)\n",
+        "gate/test_gate.py::test_of_many_claims_one_succeeds gate/test_grants.py::test_a_claim_that_is_overtaken_gets_nothing",
+    ),
+    Mutant(
+        "no compare-and-set in memory",
+        "stores/memory.py",
+        "if stored is None or stored.version != row.version:",
+        "if stored is None:",
+        "stores/test_memory.py",
+    ),
+    Mutant(
+        "no compare-and-set in sqlite",
+        "stores/sqlite.py",
+        'AND call = ? AND version = ?",\n            *(row.state, row.data, row.expires_at),\n'
+        "            *(row.user, row.chat, row.call, row.version),\n",
+        'AND call = ?",\n            *(row.state, row.data, row.expires_at),\n'
+        "            *(row.user, row.chat, row.call),\n",
+        "stores/test_sqlite.py",
+    ),
+    Mutant(
+        "claim of any arguments",
+        "gate/gate.py",
+        "        if call.bound != bind(args) or not self.allows(",
+        "        if not self.allows(",
+        "gate/test_gate.py::test_the_claim_is_bound_to_the_arguments_that_were_asked_about",
+    ),
+    Mutant(
+        "claim without the policy",
+        "gate/gate.py",
+        "        if call.bound != bind(args) or not self.allows(call.tool, _used(call)):\n",
+        "        if call.bound != bind(args):\n",
+        "gate/test_gate.py::test_the_claim_asks_the_policy_again",
+    ),
+    Mutant(
+        "a denied call executes",
+        "gate/records.py",
+        "answer is not None and answer.approved is True and not self.browser",
+        "answer is not None and not self.browser",
+        "gate/test_gate.py::test_no_is_never_claimed",
+    ),
+    Mutant(
+        "recovery runs what was executing again",
+        "runs/parked.py",
+        "        elif call.state is State.EXECUTING or (call.executes and call.call not in asked):\n"
+        '            await gate.abandon(*key, call.call, "interrupted")\n',
+        "        elif call.state is State.EXECUTING or (call.executes and call.call not in asked):\n"
+        "            from msgspec.structs import replace\n"
+        "            await gate.reopen(replace(call, state=State.ANSWERED))\n",
+        "runs/test_restart_gated.py::test_a_call_that_ran_when_the_server_died",
+    ),
+    Mutant(
+        "recovery runs what may have begun again",
+        "runs/parked.py",
+        "        elif call.state is State.EXECUTING or (call.executes and call.call not in asked):\n",
+        "        elif call.executes and call.call not in asked:\n            await gate.reopen(call)\n"
+        "        elif call.state is State.EXECUTING:\n",
+        "runs/test_restart_gated.py::test_a_verdict_that_was_stored_before_the_tool_began",
+    ),
+    Mutant(
+        "an unknown call is run again without its rule",
+        "gate/gate.py",
+        "            case State.UNKNOWN if retry and call.retry and given.approved",
+        "            case State.UNKNOWN if retry and given.approved",
+        "gate/test_gate.py::test_a_retry_that_the_rule_does_not_allow",
+    ),
+    Mutant(
+        "what was executing is said not to have run",
+        "gate/gate.py",
+        '            await self._end(call, State.UNKNOWN, "unknown")\n        elif',
+        '            await self._end(call, State.DONE, "not executed")\n        elif',
+        "gate/test_gate.py::test_a_call_whose_run_is_over",
+    ),
+    Mutant(
+        "no seal on supersede",
+        "runs/bridge.py",
+        '        await self._keeper.seal(run.key, chat, "superseded")\n',
+        "",
+        "runs/test_supersede.py::test_a_question_that_is_typed_over",
+    ),
+    Mutant(
+        "what is typed over stays armed",
+        "runs/keeper.py",
+        "        taken = await self.gate.void(*key, why)\n",
+        "        taken = list[PendingCall]()\n",
+        "runs/test_supersede.py::test_a_question_that_is_typed_over",
+    ),
+    Mutant(
+        "what is typed over has no answer in the session",
+        "runs/keeper.py",
+        "            await self.adk.append(key, events)\n",
+        "            pass\n",
+        "runs/test_supersede.py::test_a_question_that_is_typed_over",
+    ),
+    Mutant(
+        "an approval outlives what took it back",
+        "gate/records.py",
+        "UNDECIDED = frozenset({*OPEN, State.ANSWERED})",
+        "UNDECIDED = OPEN",
+        "gate/test_gate.py::test_an_approval_that_was_taken_back_is_void",
+    ),
+    Mutant(
+        "the edit is not what runs",
+        "runs/plugin.py",
+        "            args.update(edited)\n",
+        "            args.update(call.input)\n",
+        "runs/test_edits.py::test_the_edit_is_what_runs",
+    ),
+    Mutant(
+        "no refusal inside an agent tool",
+        "runs/plugin.py",
+        "        if run.session_service is not self._sessions:\n            return None\n",
+        "",
+        "runs/test_asking.py::test_a_gated_tool_inside_an_agent_tool_is_refused",
+    ),
+]
+
+POLICY = [
+    Mutant(
+        "a grant ignores never",
+        "gate/gate.py",
+        '        if decision.action == "ask" and decision.grant != "never":\n',
+        '        if decision.action == "ask":\n',
+        "gate/test_grants.py::test_a_rule_that_grants_never_ignores_old_grants",
+    ),
+    Mutant(
+        "a grant releases what is never granted",
+        "gate/gate.py",
+        ' or other.tool != call.tool or other.grant == "never":\n',
+        " or other.tool != call.tool:\n",
+        "gate/test_grants.py",
+    ),
+    Mutant(
+        "a grant releases other tools",
+        "gate/gate.py",
+        ' or other.tool != call.tool or other.grant == "never":\n',
+        ' or other.grant == "never":\n',
+        "gate/test_grants.py",
+    ),
+    Mutant(
+        "a scope that is not offered",
+        "gate/gate.py",
+        "        if given.scope not in call.scopes:\n",
+        "        if False:\n",
+        "gate/test_grants.py::test_a_tool_that_is_approved_only_once_at_a_time",
+    ),
+    Mutant(
+        "a no grants",
+        "gate/gate.py",
+        '        if answer is not None and answer.approved and scope != "once":\n',
+        '        if answer is not None and scope != "once":\n',
+        "gate/test_grants.py::test_a_no_grants_nothing",
+    ),
+    Mutant(
+        "a grant for the same arguments is for any",
+        "gate/gate.py",
+        '[0 if call.grant == "same-arguments" else 1]',
+        "[1]",
+        "gate/test_grants.py::test_a_grant_for_the_same_arguments",
+    ),
+    Mutant(
+        "a grant for the chat is for all",
+        "gate/gate.py",
+        'call.chat if scope == "chat" else ""',
+        '""',
+        "gate/test_grants.py::test_how_far_a_yes_reaches",
+    ),
+    Mutant(
+        "a grant is for everybody",
+        "stores/sqlite.py",
+        "f\"WHERE user = ? AND chat IN (?, '') AND what IN ({_marks(what)}) LIMIT 1\"",
+        "f\"WHERE user <> ? || char(0) AND chat IN (?, '') AND what IN ({_marks(what)}) LIMIT 1\"",
+        "stores/test_sqlite.py",
+    ),
+    Mutant(
+        "what cannot be judged is allowed",
+        "gate/policy.py",
+        "        except conditions.Unclear:\n            return self.action != ",
+        "        except conditions.Unclear:\n            return self.action == ",
+        "gate/test_policy.py::TestConditions",
+    ),
+    Mutant(
+        "the last rule wins",
+        "gate/policy.py",
+        "        for name, rule in self._named:\n",
+        "        for name, rule in reversed(self._named):\n",
+        "gate/test_policy.py::TestDecide",
+    ),
+]
+
+MUTANTS = [*MESSAGES, *BROWSER, *ANSWERS, *EXECUTION, *POLICY]
+
+
+def pytest_collection_finish() -> None:
+    """As a plugin of pytest: only the copy is tested."""
+    import adkwire
+
+    if not Path(adkwire.__file__).is_relative_to(os.environ[COPY]):
+        pytest.exit(f"{adkwire.__file__} is not the copy", returncode=OTHER_SOURCE)
+
+
+def copied(folder: Path) -> Path:
+    """A copy of the source, compiled as the original is."""
+    return Path(shutil.copytree(SOURCE, folder / SOURCE.name))
+
+
+def broken(mutant: Mutant, copy: Path) -> str | None:
+    """Put the mutant into a copy; what is wrong with it, if anything is."""
+    path = copy / mutant.file
+    text = path.read_text(encoding="utf-8")
+    if (times := text.count(mutant.old)) != 1:
+        return f"its text is in {mutant.file} {times} times"
+    changed = text.replace(mutant.old, mutant.new)
+    try:
+        compile(changed, path, "exec")
+    except SyntaxError as error:
+        return f"it is no Python: {error}"
+    path.write_text(changed, encoding="utf-8")
+    return None
+
+
+def tested(copy: Path, tests: Iterable[str], *options: str) -> tuple[int | None, str]:
+    """How pytest ended on a copy (None: it did not), and what it said."""
+    folder = str(copy.parent)
+    env = {**os.environ, "PYTHONPATH": folder, COPY: folder, "HYPOTHESIS_STORAGE_DIRECTORY": folder}
+    wanted = [f"tests/{test}" for test in tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutants", "-p", "no:cacheprovider", *options, *wanted]
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return None, f"the tests did not end in {PATIENCE:.0f} s"
+    return done.returncode, done.stdout + done.stderr
+
+
+def unbroken(mutants: Iterable[Mutant]) -> str | None:
+    """Run all tests that the mutants name without a mutant; what pytest says if they do not pass."""
+    tests = dict.fromkeys(test for mutant in mutants for test in mutant.tests.split())
+    with tempfile.TemporaryDirectory(prefix="adkwire-mutant-") as folder:
+        ended, said = tested(copied(Path(folder)), tests)
+    return None if ended == 0 else said
+
+
+def verdict(mutant: Mutant) -> tuple[bool, str]:
+    """Whether a mutant is killed, and by what; else why not."""
+    with tempfile.TemporaryDirectory(prefix="adkwire-mutant-") as folder:
+        copy = copied(Path(folder))
+        if wrong := broken(mutant, copy):
+            return False, wrong
+        ended, said = tested(copy, mutant.tests.split(), "-x")
+    if ended == 0:
+        return False, f"it survives {mutant.tests}"
+    if ended != 1:
+        return False, said
+    failed = re.search(r"^(?:FAILED|ERROR) (.+)$", said, re.MULTILINE)
+    return True, failed[1] if failed else ""
+
+
+def main(names: list[str]) -> int:
+    """Try the mutants that are named, or all."""
+    known = {mutant.name: mutant for mutant in MUTANTS}
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"No such mutant: {', '.join(unknown)}. Known: {', '.join(known)}.")
+    chosen = [known[name] for name in names] or MUTANTS
+    began = time.monotonic()
+    if (said := unbroken(chosen)) is not None:
+        print(f"{said}\nThe tests fail without any mutant.")
+        return 1
+    alive = 0
+    for mutant in chosen:
+        killed, why = verdict(mutant)
+        alive += not killed
+        print(f"{'killed' if killed else 'ALIVE '}  {mutant.name}: {why}", flush=True)
+    print(f"{len(chosen) - alive} of {len(chosen)} killed in {time.monotonic() - began:.0f} s")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="mutants to try; all without any")
+    sys.exit(main(parser.parse_args().names))
