@@ -1,0 +1,43 @@
+"""What a person reads of a failure: one line, also where the developer may read the words of the exception."""
+
+from collections.abc import AsyncGenerator
+
+from google.adk.agents import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+
+from adkwire.testing import Call, Fail, Say, ScriptedModel
+from tests.runs.chats import tool_parts
+from tests.runs.conftest import Make
+
+
+def boom() -> str:
+    """Break, for a reason."""
+    try:
+        raise OSError("no route")
+    except OSError as error:
+        raise RuntimeError("cannot reach the till") from error
+
+
+class Breaking(BaseAgent):
+    """Fails by itself, not by its model."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        raise RuntimeError("cannot begin")
+        yield
+
+
+async def test_a_tool(make: Make) -> None:
+    chat = make(ScriptedModel(turns=[[Call("boom")], [Say("Well.")]]), boom, error_detail=True)
+    [part] = tool_parts((await chat.say("break")).message)
+    assert part["errorText"] == "RuntimeError: cannot reach the till"
+
+
+async def test_a_model(make: Make) -> None:
+    chat = make(ScriptedModel(turns=[[Fail(ValueError("out of words"))]]), error_detail=True)
+    assert (await chat.say("break")).plain[-1]["errorText"] == "The agent could not answer: ValueError: out of words"
+
+
+async def test_an_agent(make: Make) -> None:
+    chat = make(Breaking(name="breaking"), error_detail=True)
+    assert (await chat.say("break")).plain[-1]["errorText"] == "The agent could not answer: RuntimeError: cannot begin"
