@@ -11,7 +11,7 @@ PAGE_SRC := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*
 PIN := $(UV) compile --quiet --upgrade --no-annotate --no-header --universal --python-version 3.11
 TESTS ?= tests
 
-.PHONY: help run test lint docs build bench latest page browser pins clean
+.PHONY: help run test lint docs build bench latest mutants page browser pins clean
 help: ## what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -43,6 +43,9 @@ bench: .venv-bench/.stamp $(PAGE) ## measure against peers, side by side
 
 latest: .venv/.stamp node_modules/.stamp $(PAGE) ## the conformance suite with the newest ai 6 and ai 7
 	node tests/conformance/latest.mjs
+
+mutants: .venv/.stamp ## does a test notice when a rule is broken?
+	$(BIN)/python -m tests.mutants
 
 pins: .venv/.stamp ## choose new versions of all Python packages
 	$(PIN) --extra dev pyproject.toml -o requirements-dev.txt

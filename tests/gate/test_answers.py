@@ -259,7 +259,7 @@ async def test_edited_arguments_are_kept_beside_those_that_were_asked_about(door
 async def test_a_browser_gets_the_edited_arguments(door: Door) -> None:
     call = await door.open(asked_of_browser())
     settled = await door.gate.settle(ANN, CHAT, "c1", YES._replace(args={"amount": 7}))
-    assert (settled.state, settled.input) == (State.OFFERED, {"amount": 7})
+    assert (settled.state, settled.input, settled.used) == (State.OFFERED, call.input, {"amount": 7})
     echo = echo_of(call, input={"amount": 7})
     assert (await door.gate.settle(ANN, CHAT, "c1", HERE._replace(echo=echo))).state is State.ANSWERED
 

@@ -281,7 +281,7 @@ async def test_asked_again_after_a_restart(door: Door) -> None:
     )
 
 
-UNSURE = "The server stopped while this call ran; whether it was executed is not known."
+UNSURE = "This call was cut off while it ran; whether it was executed is not known."
 
 
 @pytest.mark.parametrize("given", [YES, NO, HERE, YES._replace(args={"amount": 7})])

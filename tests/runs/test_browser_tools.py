@@ -138,6 +138,8 @@ async def test_through_the_calls_route(open_page: Open, call: Call) -> None:
     await page.say("go")
     if call is WHERE:
         assert (await page.answer("c1", approved=True)).state == "offered"
+        await page.reload()
+        assert page.calls == {"c1": "input-available"}
     output = NOON if call is CLOCK else PARIS
     assert (await page.answer_and_follow("c1", output=output)).text == "Done."
     assert page.part("c1")["output"] == output

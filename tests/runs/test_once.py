@@ -1,10 +1,11 @@
-"""ADK executes a call whenever it is handed a yes, as often as that happens: only the record says that it may."""
+"""ADK executes a call whenever it is handed a yes: only the record says that it may."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
+from google.adk.sessions import InMemorySessionService
 
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
@@ -24,8 +25,8 @@ BEGUN = "This call was begun before and is not executed again; what came of it i
 NOT_RELEASED = "This call was answered before or is no longer allowed; it was not executed."
 
 
-class Asked:
-    """An agent that has asked whether to pay, with nothing between the test and ADK."""
+class Shop:
+    """A session in which it was asked whether to pay; any number of workers may go on with it."""
 
     def __init__(self, folder: Path) -> None:
         self.till = Till()
@@ -33,53 +34,57 @@ class Asked:
             script=lambda request: [Say("Done.")] if len(request.contents) > 1 else [Call("pay", {"amount": 5}, "c1")]
         )
         self.gate = ToolGate(MemoryGateStore(), Policy(), clock=time.time)
-        self.adk = Adk(scripted(self.model, self.till.pay), settings(folder, db="memory:"), Services(), self.gate)
+        self._settings = settings(folder, db="memory:")
+        self._sessions = InMemorySessionService()
+
+    def worker(self) -> Adk:
+        return Adk(scripted(self.model, self.till.pay), self._settings, Services(self._sessions), self.gate)
 
     async def ask(self) -> None:
-        await self.adk.create(KEY, title="", created=0.0)
-        async for _ in self.adk.turn(KEY, UserMessage("u1", ("pay",)), MARK, asyncio.Event()):
+        adk = self.worker()
+        await adk.create(KEY, title="", created=0.0)
+        async for _ in adk.turn(KEY, UserMessage("u1", ("pay",)), MARK, asyncio.Event()):
             pass
 
     async def approve(self) -> PendingCall:
         return await self.gate.settle(*KEY, "c1", Given(approved=True))
 
-    async def resume(self, call: PendingCall) -> None:
-        """Hand ADK the answer, whatever has become of it."""
-        async for _ in self.adk.go_on(KEY, [call], (), MARK, asyncio.Event()):
+    async def resume(self, call: PendingCall) -> object:
+        """Hand the answer to ADK, whatever has become of the call; what the agent is told of it."""
+        async for _ in self.worker().go_on(KEY, [call], (), MARK, asyncio.Event()):
             pass
+        return responses(self.model.requests[-1])["c1"]
 
 
-@asynccontextmanager
-async def asked_to_pay(folder: Path) -> AsyncIterator[Asked]:
-    asked = Asked(folder)
-    await asked.ask()
-    yield asked
-    await asked.adk.close()
+@pytest.fixture
+async def shop(tmp_path: Path) -> Shop:
+    shop = Shop(tmp_path)
+    await shop.ask()
+    return shop
 
 
-async def test_a_yes_that_reaches_adk_twice_is_executed_once(tmp_path: Path) -> None:
-    async with asked_to_pay(tmp_path) as asked:
-        call = await asked.approve()
-        await asked.resume(call)
-        assert responses(asked.model.requests[-1]) == {"c1": {"paid": 5}}
-        await asked.resume(call)
-        assert responses(asked.model.requests[-1]) == {"c1": {"error": BEGUN}}
-        assert asked.till.paid == [5]
+async def test_a_yes_that_reaches_adk_twice_is_executed_once(shop: Shop) -> None:
+    go_on = shop.till.hold(5)
+    call = await shop.approve()
+    async with asyncio.TaskGroup() as running:
+        first = running.create_task(shop.resume(call))
+        await shop.till.until_begun(5)
+        shop.till.held.clear()
+        assert await shop.resume(call) == {"error": BEGUN}
+        go_on.set()
+    assert first.result() == {"paid": 5}
+    assert shop.till.paid == [5]
 
 
-async def test_a_yes_that_was_taken_back_before_it_reached_adk_is_not_executed(tmp_path: Path) -> None:
-    async with asked_to_pay(tmp_path) as asked:
-        call = await asked.approve()
-        await asked.gate.void(*KEY, "superseded")
-        await asked.resume(call)
-        assert responses(asked.model.requests[-1]) == {"c1": {"error": NOT_RELEASED}}
-        assert asked.till.paid == []
+async def test_a_yes_that_was_taken_back_on_the_way_is_not_executed(shop: Shop) -> None:
+    call = await shop.approve()
+    await shop.gate.void(*KEY, "superseded")
+    assert await shop.resume(call) == {"error": NOT_RELEASED}
+    assert shop.till.paid == []
 
 
-async def test_a_yes_that_nobody_gave_is_not_executed(tmp_path: Path) -> None:
-    async with asked_to_pay(tmp_path) as asked:
-        call = await asked.approve()
-        await asked.gate.reopen(call)
-        await asked.resume(call)
-        assert responses(asked.model.requests[-1]) == {"c1": {"error": NOT_RELEASED}}
-        assert asked.till.paid == []
+async def test_a_yes_that_is_asked_for_again_is_not_executed(shop: Shop) -> None:
+    call = await shop.approve()
+    await shop.gate.reopen(call)
+    assert await shop.resume(call) == {"error": NOT_RELEASED}
+    assert shop.till.paid == []

@@ -30,7 +30,7 @@ from tests.runs.pages import Page, refusal, refused
 PAY, PAY_6 = Call("pay", {"amount": 5}, "c1"), Call("pay", {"amount": 6}, "c2")
 CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
 NOON, PARIS = {"time": "noon"}, {"city": "Paris"}
-UNSURE = "The server stopped while this call ran; whether it was executed is not known."
+UNSURE = "This call was cut off while it ran; whether it was executed is not known."
 
 
 def calling(*calls: Call) -> ScriptedModel:

@@ -99,7 +99,7 @@ async def test_stop_in_an_approved_tool(open_page: Open) -> None:
     await agree(page, model)
     assert (await page.audit())[-1][2:] == ("approved", "unknown")
     status, words = await refused(page.answer("c1", approved=True))
-    assert (status, words) == (409, "The server stopped while this call ran; whether it was executed is not known.")
+    assert (status, words) == (409, "This call was cut off while it ran; whether it was executed is not known.")
     await tab.send()
     assert till.paid == [5]
     await page.say("go on")

@@ -8,8 +8,7 @@ that no call waits for the answer.
 import dataclasses
 import logging
 import secrets
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from msgspec import UNSET
@@ -45,7 +44,7 @@ _LATE = {
     "interrupted": "Too late: the server stopped before the call was executed.",
     "expired": "Too late: nobody answered in time, and the call was not executed.",
     "failed": "Too late: the answer failed before the call was executed.",
-    "unknown": "The server stopped while this call ran; whether it was executed is not known.",
+    "unknown": "This call was cut off while it ran; whether it was executed is not known.",
 }
 _ALREADY = "This call was already answered."
 _LONGEST_ERROR = 1000
@@ -114,7 +113,9 @@ class ToolGate:
         wait = self._timeout if seconds is None else seconds
         expiry = now + wait if wait else None
         call = msgspec.structs.replace(call, asked_at=now, expires_at=expiry, worker=self.worker)
-        if await self._store.add(_row(call)) or await self._takes_place(call):
+        if not (await self._store.add(_row(call)) or await self._takes_place(call)):
+            call = await self.get(call.user, call.chat, call.call) or call
+        else:
             await self.note(call, "asked" if call.state is State.ASKED else "offered", "waiting", "agent")
             self._changed(call)
         return call
@@ -140,10 +141,11 @@ class ToolGate:
                 if (after := self._answered(call, given, retry=retry)) is None:
                     return call
                 if (stored := await self._store_move(after)) is not None:
-                    return await self._settled(stored, given.scope)
+                    break
         except RequestError as error:
             await self.refuse(user, chat, call_id, error.code)
             raise
+        return await self._settled(stored, given.scope if given.scope in stored.scopes else "once")
 
     async def _release(self, call: PendingCall) -> None:
         """Approve a waiting call by a grant, unless somebody or the clock was faster."""
@@ -174,7 +176,8 @@ class ToolGate:
         now, expired = self._clock(), list[PendingCall]()
         for row in await self._store.expiring(OPEN, now):
             call = _record(row)
-            answer = Answer(actor=CLOCK, at=now, expired=True, approved=call.answer.approved if call.answer else None)
+            given = call.answer or Answer(actor=CLOCK, at=now)
+            answer = msgspec.structs.replace(given, actor=CLOCK, at=now, expired=True)
             after = await self._store_move(call.moved(State.ANSWERED, answer=answer))
             if after is not None:
                 expired.append(await self._settled(after, "once"))
@@ -190,7 +193,7 @@ class ToolGate:
         call = await self.get(user, chat, call_id)
         if call is None or not call.executes:
             return None
-        if call.bound != bind(args) or not self.allows(call.tool, _used(call)):
+        if call.bound != bind(args) or not self.allows(call.tool, call.used):
             await self._end(call, State.DONE, "not executed")
             return None
         return await self._store_move(call.moved(State.EXECUTING))
@@ -203,24 +206,30 @@ class ToolGate:
 
     async def abandon(self, user: str, chat: str, call_id: str, why: str) -> bool:
         """Its run is over without a result. Says whether it may have been executed: if so, its fate is unknown."""
-        call = await self.get(user, chat, call_id)
-        if call is None:
-            return True
-        if call.state is State.EXECUTING:
-            await self._end(call, State.UNKNOWN, "unknown")
-        elif call.state in UNDECIDED:
-            await self._end(call, State.VOID, why)
-        over = call.state is State.VOID or call.outcome == "not executed" or call.state in UNDECIDED
-        return call.retried or not over
+        while (call := await self.get(user, chat, call_id)) is not None:
+            after: PendingCall | None = call
+            if call.state not in OVER:
+                executing = call.state is State.EXECUTING
+                after = await self._end(call, *((State.UNKNOWN, "unknown") if executing else (State.VOID, why)))
+            if after is not None:
+                done = after.state is State.DONE and after.outcome not in ("not executed", "answered")
+                return done or after.state is State.UNKNOWN
+        return True
 
     async def void(self, user: str, chat: str, why: str) -> list[PendingCall]:
-        """Take back everything in a chat that was not executed. Outputs that a browser gave are kept (DONE)."""
+        """Take back everything in a chat that was not executed, whoever is about to answer it. Outputs that a browser
+        gave are kept."""
         ended: list[PendingCall] = []
-        for call in await self.undecided(user, chat):
-            kept = call.state is State.ANSWERED and call.answer is not None and call.answer.has_output
-            after = await self._end(call, State.DONE if kept else State.VOID, "answered" if kept else why)
-            ended += [after] if after is not None else []
+        while left := await self.undecided(user, chat):
+            for call in left:
+                kept = call.state is State.ANSWERED and call.answer is not None and call.answer.has_output
+                after = await self._end(call, State.DONE if kept else State.VOID, "answered" if kept else why)
+                ended += [after] if after is not None else []
         return ended
+
+    async def executing(self, user: str, chat: str) -> list[PendingCall]:
+        """The calls of a chat that were begun and have not ended."""
+        return await self._in_states(user, chat, {State.EXECUTING})
 
     async def reopen(self, call: PendingCall) -> None:
         """The server stopped before an answer reached the agent: ask again."""
@@ -230,7 +239,10 @@ class ToolGate:
 
     async def undecided(self, user: str, chat: str) -> list[PendingCall]:
         """The calls of a chat that nothing was done about yet."""
-        return [_record(row) for row in await self._store.find(user, UNDECIDED) if row.chat == chat]
+        return await self._in_states(user, chat, UNDECIDED)
+
+    async def _in_states(self, user: str, chat: str, states: Collection[State]) -> list[PendingCall]:
+        return [_record(row) for row in await self._store.find(user, states) if row.chat == chat]
 
     async def of(self, user: str, chat: str) -> list[PendingCall]:
         """All calls of a chat, in their order."""
@@ -299,7 +311,7 @@ class ToolGate:
         after = call.moved(
             State.OFFERED if call.browser and approved else State.ANSWERED,
             answer=answer,
-            input=given.args if call.browser and given.args is not None else call.input,
+            expires_at=_renewed(call, now),
         )
         if not given.has_output or not approved:
             return after
@@ -323,17 +335,18 @@ class ToolGate:
             raise Unprocessable(f"This is not what {call.tool} gives: {wrong}")
 
     async def _settled(self, call: PendingCall, scope: Scope) -> PendingCall:
+        """An answer is taken: first those who wait for it are told, whatever may fail after that."""
         answer = call.answer
-        actor = answer.actor if answer is not None else ""
-        await self.note(call, answer.verdict if answer is not None else "", "waiting", actor)
         self._changed(call)
-        if answer is not None and answer.approved and scope != "once":
-            await self._grant(call, scope)
+        if answer is not None:
+            await self.note(call, answer.verdict, "waiting", answer.actor)
+            if answer.approved and scope != "once":
+                await self._grant(call, scope)
         return call
 
     async def _grant(self, call: PendingCall, scope: Scope) -> None:
         """Remember a standing approval, and release with it the equal calls that wait already."""
-        bound = bind(_used(call))
+        bound = bind(call.used)
         what = _grants(call.tool, bound)[0 if call.grant == "same-arguments" else 1]
         await self._store.grant(call.user, call.chat if scope == "chat" else "", what)
         for other in await self.waiting(call.user):
@@ -352,8 +365,8 @@ class ToolGate:
             answer = after.answer
             actor = answer.actor if answer is not None else call.user
             actor = "server" if outcome in ("interrupted", "failed", "unknown") else actor
-            await self.note(after, outcome if answer is None else answer.verdict, outcome, actor)
             self._changed(after)
+            await self.note(after, outcome if answer is None else answer.verdict, outcome, actor)
         return after
 
     async def _store_move(self, call: PendingCall) -> PendingCall | None:
@@ -363,7 +376,11 @@ class ToolGate:
         return msgspec.structs.replace(call, version=call.version + 1)
 
     async def _write(self, user: str, chat: str, entry: AuditEntry) -> None:
-        await self._store.write(user, chat, encode_chunk(entry))
+        """What was done is done, also when it cannot be written down: then the log has it."""
+        try:
+            await self._store.write(user, chat, encode_chunk(entry))
+        except RequestError:
+            logger.exception("a line of the audit of chat %s is lost: %s %s", chat, entry.call, entry.verdict)
 
 
 def _record(row: CallRow) -> PendingCall:
@@ -387,9 +404,9 @@ def _grants(tool: str, bound: str) -> tuple[str, str]:
     return f"{tool} {bound}", tool
 
 
-def _used(call: PendingCall) -> dict[str, Any]:
-    edited = call.answer.args if call.answer is not None else None
-    return edited if edited is not None else call.input
+def _renewed(call: PendingCall, now: float) -> float | None:
+    """The browser has as long to execute a call as the person had to approve it."""
+    return None if call.expires_at is None else now + call.expires_at - call.asked_at
 
 
 def _check_echo(call: PendingCall, given: Given) -> None:
@@ -397,7 +414,8 @@ def _check_echo(call: PendingCall, given: Given) -> None:
     echo = given.echo
     if echo is None:
         return
-    if (echo.message, echo.tool) != (call.message, call.tool) or not same_value(call.input, echo.input):
+    shown = [call.input, call.used] if call.browser else [call.input]
+    if (echo.message, echo.tool) != (call.message, call.tool) or not any(same_value(one, echo.input) for one in shown):
         raise NotFound(REFUSED)
     # Newer clients drop the question from a part that gets an output, which is as good as an approval.
     unasked = echo.ask is None and (call.state is not State.ASKED or given.has_output)

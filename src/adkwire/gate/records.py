@@ -16,11 +16,15 @@
 | ANSWERED                 | restart before anything reached the agent   | ASKED     |
 | UNKNOWN                  | yes, where the rule says `retry`            | ANSWERED  |
 
+A model may number its calls anew in every answer: a call with the id of one that is over (DONE, VOID, UNKNOWN) takes
+its place, as a new record with a question of its own.
+
 Each move is one compare-and-set in the store, so of any number of hands that reach for a call one succeeds. An
 approved call is executed only by the one that moved it from ANSWERED to EXECUTING.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -134,6 +138,12 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return ("once",) if self.grant == "never" else ("once", "chat", "always")
 
     @property
+    def used(self) -> dict[str, Json]:
+        """The arguments it is executed with: those of the model, or those that the person made of them."""
+        edited = self.answer.args if self.answer is not None else None
+        return edited if edited is not None else self.input
+
+    @property
     def executes(self) -> bool:
         """Whether the server has to run it now that it is answered."""
         answer = self.answer
@@ -190,4 +200,4 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 def bind(args: Mapping[str, Json]) -> str:
     """A hash that says whether two sets of arguments are the same."""
-    return hashlib.sha256(msgspec.json.encode(args, order="sorted", enc_hook=str)).hexdigest()
+    return hashlib.sha256(json.dumps(args, sort_keys=True, default=str).encode()).hexdigest()

@@ -133,6 +133,8 @@ class Adk:
         each gets its answers by itself.
         """
         for branch in dict.fromkeys(call.branch for call in calls):
+            if abort.is_set():
+                return
             answers = [call for call in calls if call.branch == branch]
             async with contextlib.aclosing(self._answer(key, answers, told, mark, abort)) as events:
                 async for event in events:

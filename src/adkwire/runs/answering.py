@@ -29,6 +29,8 @@ from adkwire.wire.encoder import Encoder, for_latecomers
 logger = logging.getLogger("adkwire")
 
 _LOOPING = "The same answers came again and again, and nothing is left to do. Load the chat again."
+_RETRY, _LONGEST_RETRY = 1.0, 60.0
+"""Seconds until a store that was away is tried again."""
 _RELOAD = "This call was already answered. Load the chat again to see what came of it."
 
 
@@ -48,6 +50,9 @@ class Answering:
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self._tasks: set[asyncio.Task[None]] = set()
+        self._soon: set[tuple[ChatKey, str]] = set()
+        """The messages that somebody is about to look after."""
+        keeper.answered = self.changed
 
     async def repost(self, key: ChatKey, answers: Answers) -> Run:
         """Answers that a stock client sends with its message; the run that brings what comes of them."""
@@ -92,9 +97,11 @@ class Answering:
 
     def changed(self, call: PendingCall) -> None:
         """A call has its answer, from wherever it came: see whether its message can go on."""
-        if call.state is State.ANSWERED or (call.state is State.OFFERED and call.answer is not None):
-            going_on = self._go_on_soon(ChatKey(call.user, call.chat), call.message)
-            task = asyncio.create_task(going_on, name=f"adkwire-answer-{call.call}")
+        what = ChatKey(call.user, call.chat), call.message
+        answered = call.state is State.ANSWERED or (call.state is State.OFFERED and call.answer is not None)
+        if answered and what not in self._soon:
+            self._soon.add(what)
+            task = asyncio.create_task(self._go_on_soon(*what), name=f"adkwire-answer-{call.call}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -115,9 +122,12 @@ class Answering:
                     logger.info("an output in chat %s was not kept: %s", key.chat, error.message)
 
     async def _go_on_soon(self, key: ChatKey, message: str) -> None:
-        try:
-            while not self._keeper.draining:
+        """Go on with a message once nothing writes it, however long a store is away."""
+        wait = _RETRY
+        while not self._keeper.draining:
+            try:
                 async with self._keeper.chats.locked(key) as chat:
+                    self._soon.discard((key, message))
                     await self._keeper.touch(key, chat)
                     run = chat.writing(message)
                     if run is None:
@@ -125,8 +135,10 @@ class Answering:
                             await self._continue(key, chat, turn)
                         return
                 await run.done.wait()
-        except Exception:
-            logger.exception("chat %s could not go on", key.chat)
+            except RequestError as error:
+                logger.warning("chat %s cannot go on yet: %s", key.chat, error.message)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_RETRY)
 
     async def _turn(self, key: ChatKey, message: str) -> Turn | None:
         """The chat's last turn, if that is the one that made this message: nothing else can be answered."""
@@ -183,6 +195,12 @@ class Answering:
         given = [call for call in calls if call.state is State.ANSWERED]
         encoder, chunks = turn.encoder(self._keeper.explain)
         chunks += encoder.pause()
+        unsettled = {call for call, _ in encoder.unsettled_calls()}
+        for lost in [call for call in calls if call.call not in unsettled]:
+            # The process that asked died before the session had the question.
+            await gate.abandon(*key, lost.call, "interrupted")
+            calls.remove(lost)
+            given = [call for call in given if call is not lost]
         if any(call.state in OPEN for call in calls):
             return await self._released(key, chat, turn, calls, encoder, chunks, always=always)
         if not given:
@@ -193,9 +211,13 @@ class Answering:
 
         async def source(abort: asyncio.Event) -> AsyncGenerator[Event, None]:
             async with aclosing(self._keeper.adk.go_on(key, tuple(given), told, run.mark, abort)) as events:
+                handed = set[str | None]()
                 async for event in events:
-                    if event.author != "user":
-                        await self._delivered(key, given)
+                    if event.author == "user":
+                        handed |= {response.id for response in event.get_function_responses()}
+                    elif handed:
+                        await self._delivered(key, [call for call in given if call.call in handed])
+                        handed.clear()
                     yield event
 
         return await self._keeper.begin(run, chat, source, goes_on=True)
@@ -241,8 +263,7 @@ class Answering:
 
     async def _delivered(self, key: ChatKey, given: list[PendingCall]) -> None:
         """The agent goes on: it has the outputs that the browser gave."""
-        while given:
-            call = given.pop()
+        for call in given:
             if is_released(call):
                 await self._keeper.gate.finish(*key, call.call, "answered")
 

@@ -72,7 +72,7 @@ class Bridge:
         self._clock = clock
         self._chats = Chats()
         self._news = News()
-        self._keeper = Keeper(settings, self._adk, self._gate, self._log, self._chats, self._news, self._explain, clock)
+        self._keeper = Keeper(settings, self._adk, self._gate, self._log, self._chats, self._news, self._explain)
         self._answering = Answering(self._keeper)
         self._expiry = Expiry(self._gate, clock)
 
@@ -117,20 +117,20 @@ class Bridge:
 
     async def stop(self, user: str, chat_id: str, run_id: str | None = None) -> bool:
         """Stop what runs or waits in a chat, or only the named run; says whether there was something to stop."""
-        key = ChatKey(user, chat_id)
-        wanted = [run for run in self._chats.active(key) if run_id in (None, run.id)]
-        for run in wanted:
-            run.abort()
-        for run in wanted:
-            await run.stop()
-        return await self._stop_waiting(key, run_id) or bool(wanted)
-
-    async def _stop_waiting(self, key: ChatKey, run_id: str | None) -> bool:
-        async with self._chats.locked(key) as chat:
-            await self._keeper.touch(key, chat)
-            if chat.active or (run_id is not None and (chat.last is None or chat.last.id != run_id)):
-                return False
-            return await self._keeper.seal(key, chat, "stopped")
+        key, stopped = ChatKey(user, chat_id), False
+        while True:
+            wanted = [run for run in self._chats.active(key) if run_id in (None, run.id)]
+            for run in wanted:
+                run.abort()
+            for run in wanted:
+                await run.stop()
+            stopped = stopped or bool(wanted)
+            async with self._chats.locked(key) as chat:
+                await self._keeper.touch(key, chat)
+                if any(run_id in (None, run.id) for run in chat.active):
+                    continue  # One has begun meanwhile.
+                newer = chat.active or (run_id is not None and (chat.last is None or chat.last.id != run_id))
+                return stopped if newer else await self._keeper.seal(key, chat, "stopped") or stopped
 
     async def audit(self, user: str, chat_id: str) -> list[AuditEntry]:
         """Who asked, who answered and what came of it, in one chat."""
@@ -139,6 +139,7 @@ class Bridge:
 
     async def news(self, user: str) -> AsyncGenerator[Item | None, None]:
         """What happens in a user's chats from now on; None is a heartbeat."""
+        self._keeper.refuse_when_draining()
         async with aclosing(self._news.listen(user, self.settings.heartbeat)) as items:
             async for item in items:
                 yield item
@@ -241,8 +242,8 @@ class Bridge:
                 await run.stop()
             await self._existing(key)
             await self._gate.void(*key, "stopped")
-            await self._adk.delete(key)
             await self._gate.forget(*key)
+            await self._adk.delete(key)
             self._chats.forget(key)
         self._news.publish(user, Item(type="chat-updated", chat=chat_id))
 

@@ -38,8 +38,9 @@ class Keeper:
     chats: Chats
     news: News
     explain: Explain
-    clock: Callable[[], float]
     draining: bool = False
+    answered: Callable[[PendingCall], None] = lambda call: None
+    """Called for calls that have their answer and may go on."""
 
     def refuse_when_draining(self) -> None:
         """No new work while the server goes down."""
@@ -59,6 +60,8 @@ class Keeper:
         await recover(self.gate, key, encoder)
         chat.answered = {turn.user_id for turn in told}
         chat.read = True
+        for call in await self.gate.undecided(*key):
+            self.answered(call)
 
     async def exists(self, key: ChatKey) -> bool:
         """Whether the user has this chat."""
@@ -94,6 +97,7 @@ class Keeper:
         """A run that is over before it began: it only has something to say."""
         await self.log.append(run.id, encode_chunks(chunks))
         await self.log.close(run.id)
+        run.message = run.message._replace(parts=())
         run.done.set()
         return run
 
@@ -105,6 +109,9 @@ class Keeper:
     async def seal(self, key: ChatKey, chat: Chat, why: str) -> bool:
         """Take back what waits in a chat and answer every call that has none; says whether there was one."""
         taken = await self.gate.void(*key, why)
+        for call in await self.gate.executing(*key):
+            # Nothing runs in this chat: the end of a run could not be told to the gate.
+            await self.gate.abandon(*key, call.call, why)
         known = responses_of(taken)
         chat.collect_loose_ends()
         events: list[Event] = []

@@ -12,6 +12,7 @@ from adkwire.gate.records import PendingCall, State
 from adkwire.runs.history import marked
 from adkwire.wire.calls import ASK, UNFINISHED
 from adkwire.wire.encoder import ABORTED, Encoder, Unsaved
+from adkwire.wire.javascript import whole_text
 
 SUPERSEDED = "The user went on without answering; this call was not executed."
 STOPPED = "The user stopped; this call was not executed."
@@ -55,7 +56,7 @@ class LooseEnds(NamedTuple):
 def partial_event(unsaved: Unsaved, invocation_id: str, mark: dict[str, Any]) -> Event:
     """What was shown and not stored, as the model event ADK would have stored."""
     parts = [
-        part if isinstance(part, types.Part) else types.Part(text=_storable(part), thought=kind == "reasoning" or None)
+        part if isinstance(part, types.Part) else types.Part(text=whole_text(part), thought=kind == "reasoning" or None)
         for kind, part in unsaved.parts
     ]
     return Event(
@@ -66,11 +67,6 @@ def partial_event(unsaved: Unsaved, invocation_id: str, mark: dict[str, Any]) ->
         custom_metadata=marked(None, mark),
         interrupted=True,
     )
-
-
-def _storable(text: str) -> str:
-    """Half a surrogate pair cannot be stored; on the wire it was a question mark."""
-    return text.encode(errors="replace").decode()
 
 
 def response_event(

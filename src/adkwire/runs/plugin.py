@@ -143,7 +143,7 @@ class GatePlugin(BasePlugin):
         place = _id(tool_context)
         call = self._executing.pop(place, None)
         if call is not None:
-            given = _executed(call, tool_context, result)
+            given = _executed(tool, call, tool_context, result)
             self._results[place] = given
             await self._finished(call, "failed" if set(given) == {"error"} else "executed")
             # What is returned keeps the agent's own callbacks from seeing the result, so only a changed one is.
@@ -329,12 +329,13 @@ def schema_of(tool: BaseTool) -> dict[str, Any] | None:
     return declaration.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _executed(call: PendingCall, context: ToolContext, result: object) -> dict[str, Any]:
+def _executed(tool: BaseTool, call: PendingCall, context: ToolContext, result: object) -> dict[str, Any]:
     """What an approved call gave, in the form that model and page can do something with."""
     if context.actions.requested_tool_confirmations.pop(call.call, None) is not None:
         # ADK asks once for a call; a second question would never be seen.
         return {"error": _ASKED_AGAIN}
-    given = {"status": "begun"} if result is None else _as_object(result)
+    # Of a long-running tool ADK would store nothing, and the model would read that the call still asks.
+    given = {"status": "begun"} if tool.is_long_running and not result else _as_object(result)
     edited = call.answer.args if call.answer is not None else None
     return given if edited is None or set(given) == {"error"} else {**given, "edited_arguments": edited}
 

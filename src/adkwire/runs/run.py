@@ -10,15 +10,17 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
 from google.adk.events.event import Event
 
+from adkwire.errors import RequestError
 from adkwire.gate.gate import ToolGate
 from adkwire.runs.adk import Adk
 from adkwire.runs.history import mark_of
-from adkwire.runs.own_events import LOST, LooseEnds, Response, ending_event, partial_event, why_not
+from adkwire.runs.own_events import LOST, LooseEnds, Response, ending_event, partial_event, told_of, why_not
 from adkwire.runs.parked import responses_of
 from adkwire.runs.sessions import ChatKey
 from adkwire.stores.base import Batch, StreamLog
@@ -180,22 +182,21 @@ class Run:
     async def _finish(self, adk: Adk, gate: ToolGate, log: StreamLog, cut: BaseException | None) -> None:
         """Make session and stream agree on how it ended, then close the stream whatever happens."""
         chunks: list[Chunk] = []
-        try:
+
+        async def store() -> None:
             for event in await self._last_events(adk, gate, cut) if self._invocation else ():
                 await adk.append(self.key, [event])
-                chunks += self.encoder.feed(event)
-        except Exception:
-            logger.exception("run %s: its end could not be stored", self.id)
-        for event in self._ending(cut):
-            chunks += self.encoder.feed(event)
-        try:
+                chunks.extend(self.encoder.feed(event))
+
+        async def write() -> None:
+            for event in self._ending(cut):
+                chunks.extend(self.encoder.feed(event))
             await log.append(self.id, encode_chunks([*chunks, *self.encoder.end()]))
-        except Exception:
-            logger.exception("run %s: the end of its stream could not be written", self.id)
+
         try:
-            await log.close(self.id)
-        except Exception:
-            logger.exception("run %s: its stream could not be closed", self.id)
+            await self._attempt(store, "its end could not be stored")
+            await self._attempt(write, "the end of its stream could not be written")
+            await self._attempt(partial(log.close, self.id), "its stream could not be closed")
         finally:
             self.keep()
             adk.forget(self._invocation)
@@ -203,6 +204,13 @@ class Run:
             self.done.set()
             if self.ended is not None:
                 self.ended(self)
+
+    async def _attempt(self, step: Callable[[], Awaitable[None]], failure: str) -> None:
+        """One step of the end. Neither an error nor an impatient stop keeps the next ones from being tried."""
+        try:
+            await step()
+        except (Exception, asyncio.CancelledError):
+            logger.exception("run %s: %s", self.id, failure)
 
     async def _last_events(self, adk: Adk, gate: ToolGate, cut: BaseException | None) -> list[Event]:
         """What ADK did not write down: text that was shown, calls nobody will answer, why it ended."""
@@ -213,25 +221,41 @@ class Run:
         """Answers for the calls that were running and, when it was stopped, for those that wait for someone."""
         known: dict[str, Response] = {}
         reason = self._why if self.stopping else "failed"
-        why = why_not(reason)
         for call, _ in self.encoder.open_calls():
-            result = adk.result_of(self._invocation, call)
-            if result is None:
-                result = {"error": UNFINISHED if await gate.abandon(*self.key, call, reason) else why}
-            known[call] = result
-        if self.stopping:
-            known |= responses_of(await gate.void(*self.key, self._why))
-            return self.loose_ends().sealed(known, otherwise=why)
-        for call in self.encoder.waiting():
-            if await gate.get(*self.key, call.id) is None:
-                known[call.id] = {"error": LOST}
-        return self.loose_ends().sealed(known, otherwise=None)
+            known[call] = adk.result_of(self._invocation, call) or await self._fate(gate, call, reason)
+        with _store_may_be_away():
+            if self.stopping:
+                known |= responses_of(await gate.void(*self.key, self._why))
+            for call in () if self.stopping else self.encoder.waiting():
+                if await gate.get(*self.key, call.id) is None:
+                    known[call.id] = {"error": LOST}
+            for call in self.delivers - {call for call, _ in self.encoder.unsettled_calls()}:
+                # It has an answer, though not by our hand: another plugin gave it, or our note of it failed.
+                await gate.finish(*self.key, call, "executed")
+        return self.loose_ends().sealed(known, otherwise=why_not(reason) if self.stopping else None)
+
+    async def _fate(self, gate: ToolGate, call: str, reason: str) -> Response:
+        """What is to be said about a call that ran when the run ended. In doubt it may have been executed."""
+        with _store_may_be_away():
+            if not await gate.abandon(*self.key, call, reason):
+                record = await gate.get(*self.key, call)
+                return (told_of(record) if record is not None else None) or {"error": why_not(reason)}
+        return {"error": UNFINISHED}
 
     def _ending(self, cut: BaseException | None) -> list[Event]:
         """How it was cut off, unless ADK's own events have told it."""
         if cut is None or self.encoder.failure is not None or self.encoder.aborted:
             return []
         return [ending_event(cut, self._author, self._invocation, self.mark)]
+
+
+@contextlib.contextmanager
+def _store_may_be_away() -> Generator[None, None, None]:
+    """What cannot be asked of the gate, or told to it, does not keep a run from ending."""
+    try:
+        yield
+    except RequestError as error:
+        logger.warning("the gate could not be asked: %s", error.message)
 
 
 def fingerprint(turn: TurnInput) -> bytes:

@@ -75,7 +75,7 @@ def pending(call: PendingCall) -> Pending:
     return Pending(
         tool_call_id=call.call,
         tool=call.tool,
-        input=call.input,
+        input=call.used if call.browser else call.input,
         kind="approval" if asked else "client",
         approval_id=call.ask if asked and call.ask is not None else UNSET,
         hint=call.hint or UNSET,

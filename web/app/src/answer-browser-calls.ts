@@ -10,7 +10,8 @@ function isAwaited(chat: Chat<UIMessage>, call: string): boolean {
 }
 
 async function answer(chat: Chat<UIMessage>, { toolCallId, tool, input }: PendingCall): Promise<void> {
-  const outcome = await runBrowserTool(`${chat.id} ${toolCallId}`, tool, input);
+  // With the message: some models number their calls anew in every answer.
+  const outcome = await runBrowserTool(`${chat.id} ${chat.lastMessage?.id} ${toolCallId}`, tool, input);
   // The person may have written something else meanwhile: then nobody waits for this any more.
   if (!isAwaited(chat, toolCallId)) return;
   await chat.addToolOutput("output" in outcome

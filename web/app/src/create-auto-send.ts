@@ -13,7 +13,9 @@ export function createAutoSend(): { when: (chat: { messages: UIMessage[] }) => b
     when: ({ messages }) => {
       const complete = lastAssistantMessageIsCompleteWithApprovalResponses({ messages }) ||
         lastAssistantMessageIsCompleteWithToolCalls({ messages });
-      const answers = JSON.stringify(lastStepCalls(messages.at(-1)).map(({ toolCallId, state }) => [toolCallId, state]));
+      const message = messages.at(-1);
+      const calls = lastStepCalls(message).map(({ toolCallId, state }) => [toolCallId, state]);
+      const answers = JSON.stringify([message?.id, calls]);
       if (!complete || answers === sent) return false;
       sent = answers;
       return true;

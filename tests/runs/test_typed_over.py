@@ -1,0 +1,18 @@
+"""What a page had done and not sent when the user typed: it stands in the post of the next message."""
+
+from adkwire.runs.own_events import SUPERSEDED
+from adkwire.testing import Call, Say, ScriptedModel
+from tests.runs.conftest import Open
+from tests.runs.gated import agree, responses, where
+
+
+async def test_an_output_for_a_call_that_nobody_has_approved_is_not_kept(open_page: Open) -> None:
+    """It would be the approval too, and who types over a yes that was not sent has not given it."""
+    model = ScriptedModel(turns=[[Call("where", {"exact": True}, "w1")], [Say("Never mind.")]])
+    page = open_page(model, where)
+    await page.say("go")
+    page.give("w1", {"city": "Paris"})
+    assert (await page.say("forget it")).text == "Never mind."
+    assert responses(model.requests[-1]) == {"w1": {"error": SUPERSEDED}}
+    assert [line[2] for line in await page.audit()] == ["asked", "superseded"]
+    await agree(page, model)
