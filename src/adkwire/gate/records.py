@@ -32,8 +32,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-Json = Any
-Scope = Literal["once", "chat", "always"]
+from adkwire.wire.chunks import Json
+from adkwire.wire.decoder import Scope
 
 
 class State(StrEnum):
@@ -151,7 +151,7 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     def moved(self, state: State, **changes: Any) -> "PendingCall":
         """The record after a move that the table has."""
-        if state is not self.state and state not in _MOVES[self.state]:
+        if state not in _MOVES[self.state]:
             raise ValueError(f"a call that is {self.state} cannot become {state}")
         return msgspec.structs.replace(self, state=state, **changes)
 

@@ -158,7 +158,7 @@ class Calls:
         call.phase = Phase.STREAMED if cut_off else Phase.HELD
         # Not `tool-input-available`: that would let the page execute before anyone could ask. Streamed arguments are
         # begun anew, because a question must show all of them.
-        out += _as_text(call)
+        out += input_as_text(call.id, call.name, call.input)
 
     def release(self, out: Out) -> None:
         """Let the browser have the calls that were held for it."""
@@ -261,7 +261,7 @@ class Calls:
             if stamp.get("answered") is not True:
                 out.append(c.ToolInputAvailable(tool_call_id=call.id, tool_name=call.name, input=call.input))
             elif "edited" in call.about:
-                out += _as_text(call)
+                out += input_as_text(call.id, call.name, call.input)
 
     def _settle(self, call: Call, outcome: Chunk, out: Out) -> None:
         call.phase = Phase.SETTLED
@@ -269,11 +269,11 @@ class Calls:
         out.append(outcome)
 
 
-def _as_text(call: Call) -> Out:
+def input_as_text(call_id: str, name: str, arguments: Json) -> Out:
     """The arguments for a page that must not execute the call."""
     return [
-        c.ToolInputStart(tool_call_id=call.id, tool_name=call.name),
-        c.ToolInputDelta(tool_call_id=call.id, input_text_delta=as_text(call.input)),
+        c.ToolInputStart(tool_call_id=call_id, tool_name=name),
+        c.ToolInputDelta(tool_call_id=call_id, input_text_delta=as_text(arguments)),
     ]
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from adkwire.wire import chunks as c
-from adkwire.wire.calls import ASK, Call, Calls
+from adkwire.wire.calls import ASK, Call, Calls, input_as_text
 from adkwire.wire.chunks import Chunk, FinishReason, Json
 from adkwire.wire.parts import (
     FINISH_REASONS,
@@ -409,10 +409,7 @@ def for_latecomers(chunks: Iterable[Chunk]) -> list[Chunk]:
 def _quietly(chunk: Chunk, over: set[str]) -> list[Chunk]:
     if not isinstance(chunk, c.ToolInputAvailable) or chunk.tool_call_id not in over or chunk.provider_executed is True:
         return [chunk]
-    return [
-        c.ToolInputStart(tool_call_id=chunk.tool_call_id, tool_name=chunk.tool_name),
-        c.ToolInputDelta(tool_call_id=chunk.tool_call_id, input_text_delta=as_text(chunk.input)),
-    ]
+    return input_as_text(chunk.tool_call_id, chunk.tool_name, chunk.input)
 
 
 def _parts_of(speaker: _Speaker) -> "list[tuple[str, str | types.Part]]":
