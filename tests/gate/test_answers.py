@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from adkwire.errors import Conflict, NotFound, TooLarge, Unprocessable
-from adkwire.gate.gate import REFUSED, late
+from adkwire.gate.judge import REFUSED, late
 from adkwire.gate.policy import Policy, Rule
 from adkwire.gate.records import Given, PendingCall, State
 from adkwire.stores.base import GateStore

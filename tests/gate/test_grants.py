@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from adkwire.errors import Conflict, NotFound, Unprocessable
-from adkwire.gate.gate import CLOCK, REFUSED
+from adkwire.gate.gate import CLOCK
+from adkwire.gate.judge import REFUSED
 from adkwire.gate.policy import Policy, Rule
 from adkwire.gate.records import Answer, Given, PendingCall, State
 from adkwire.stores.base import CallRow, GateStore

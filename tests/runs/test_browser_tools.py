@@ -6,7 +6,7 @@ import pytest
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 
 from adkwire import client_tool
-from adkwire.gate.gate import REFUSED
+from adkwire.gate.judge import REFUSED
 from adkwire.runs.own_events import DENIED
 from adkwire.testing import Call, Say, ScriptedModel
 from tests.runs.conftest import Open

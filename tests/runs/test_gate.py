@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.adk.tools.function_tool import FunctionTool
 
-from adkwire.gate.gate import REFUSED
+from adkwire.gate.judge import REFUSED
 from adkwire.runs.own_events import DENIED
 from adkwire.testing import Call, Fail, Say, ScriptedModel
 from tests.runs.chats import Chat, text_of

@@ -6,7 +6,7 @@ import pytest
 from google.adk.tools.function_tool import FunctionTool
 
 from adkwire.errors import NotFound
-from adkwire.gate.gate import REFUSED
+from adkwire.gate.judge import REFUSED
 from adkwire.runs.own_events import STOPPED
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.calls import UNFINISHED

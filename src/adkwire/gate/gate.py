@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from msgspec import UNSET
 
-from adkwire.errors import Conflict, NotFound, RequestError, TooLarge, Unprocessable
+from adkwire.errors import Conflict, NotFound, RequestError
+from adkwire.gate.judge import REFUSED, Judge
 from adkwire.gate.policy import Decision, Policy
 from adkwire.gate.records import (
     OPEN,
@@ -28,27 +29,14 @@ from adkwire.gate.records import (
     State,
     bind,
 )
-from adkwire.gate.schemas import problem
 from adkwire.stores.base import CallRow, GateStore
 from adkwire.wire.chunks import encode_chunk
-from adkwire.wire.javascript import iso, same_value
+from adkwire.wire.javascript import iso
 
 logger = logging.getLogger("adkwire")
 
 CLOCK = "clock"
 """Who answers a call that nobody answered in time."""
-REFUSED = "No call is waiting for this answer."
-_LATE = {
-    "superseded": "Too late: the conversation went on without this call, and it was not executed.",
-    "stopped": "Too late: the call was stopped before it was executed.",
-    "interrupted": "Too late: the server stopped before the call was executed.",
-    "expired": "Too late: nobody answered in time, and the call was not executed.",
-    "failed": "Too late: the answer failed before the call was executed.",
-    "unknown": "This call was cut off while it ran; whether it was executed is not known.",
-}
-_ALREADY = "This call was already answered."
-_LONGEST_ERROR = 1000
-
 _decoder = msgspec.json.Decoder(PendingCall)
 
 
@@ -69,7 +57,7 @@ class ToolGate:
         self._policy = policy
         self._clock = clock
         self._timeout = timeout
-        self._max_output = max_output
+        self._judge = Judge(policy, max_output)
         self._changed = changed
         self.worker = secrets.token_hex(8)
         """Whose records are this process's own."""
@@ -82,10 +70,6 @@ class ToolGate:
             if await self._store.granted(user, chat, grants):
                 return dataclasses.replace(decision, action="allow", rule=f"granted; {decision.rule}")
         return decision
-
-    def allows(self, tool: str, args: Mapping[str, Json]) -> bool:
-        """Whether no rule forbids the call: asked again when an approved call begins or its arguments were edited."""
-        return self._policy.decide(tool, args, asks=True).action != "deny"
 
     async def note(self, call: PendingCall, verdict: str, outcome: str, actor: str) -> None:
         """One line in the audit."""
@@ -137,8 +121,7 @@ class ToolGate:
                 call = await self.get(user, chat, call_id)
                 if call is None:
                     raise NotFound(REFUSED)
-                _check_echo(call, given)
-                if (after := self._answered(call, given, retry=retry)) is None:
+                if (after := self._judge.answered(call, given, self._clock(), retry=retry)) is None:
                     return call
                 if (stored := await self._store_move(after)) is not None:
                     break
@@ -150,7 +133,7 @@ class ToolGate:
     async def _release(self, call: PendingCall) -> None:
         """Approve a waiting call by a grant, unless somebody or the clock was faster."""
         try:
-            after = self._answered(call, Given(approved=True), retry=False)
+            after = self._judge.answered(call, Given(approved=True), self._clock(), retry=False)
         except Conflict:
             return
         if after is not None and (stored := await self._store_move(after)) is not None:
@@ -193,7 +176,7 @@ class ToolGate:
         call = await self.get(user, chat, call_id)
         if call is None or not call.executes:
             return None
-        if call.bound != bind(args) or not self.allows(call.tool, call.used):
+        if call.bound != bind(args) or not self._judge.allows(call.tool, call.used):
             await self._end(call, State.DONE, "not executed")
             return None
         return await self._store_move(call.moved(State.EXECUTING))
@@ -269,71 +252,6 @@ class ToolGate:
         """Let go of the store."""
         await self._store.close()
 
-    def _answered(self, call: PendingCall, given: Given, *, retry: bool) -> PendingCall | None:
-        """The record with this answer in it; None when it already says so."""
-        now = self._clock()
-        if call.expires_at is not None and call.state in OPEN and call.expires_at <= now:
-            raise Conflict(_LATE["expired"])
-        match call.state:
-            case State.ASKED:
-                return self._decided(call, given, now)
-            case State.OFFERED if given.has_output:
-                self._check_output(call, given)
-                return call.moved(State.ANSWERED, answer=_with_output(call, given, now))
-            case State.UNKNOWN if retry and call.retry and given.approved and given.args is None:
-                return call.moved(State.ANSWERED, outcome="", retried=True)
-            case _ if _says_the_same(call, given):
-                return None
-            case State.OFFERED if call.ask is None:
-                raise NotFound(REFUSED)
-            case _:
-                raise Conflict(late(call.outcome, call.answer))
-
-    def _decided(self, call: PendingCall, given: Given, now: float) -> PendingCall:
-        if given.has_output and not call.browser:
-            raise NotFound(REFUSED)
-        approved = given.approved if given.approved is not None else given.has_output
-        if given.approved is None and not given.has_output:
-            raise NotFound(REFUSED)
-        if given.scope not in call.scopes:
-            raise Unprocessable("This tool can be approved only once at a time, not for longer.")
-        if given.args is not None:
-            self._check_edit(call, given.args)
-        answer = Answer(
-            actor=call.user,
-            at=now,
-            approved=approved,
-            reason=given.reason,
-            args=given.args,
-            payload=given.payload,
-            scope=given.scope if approved else "once",
-        )
-        after = call.moved(
-            State.OFFERED if call.browser and approved else State.ANSWERED,
-            answer=answer,
-            expires_at=_renewed(call, now),
-        )
-        if not given.has_output or not approved:
-            return after
-        self._check_output(call, given)
-        return after.moved(State.ANSWERED, answer=_with_output(after, given, now))
-
-    def _check_edit(self, call: PendingCall, args: dict[str, Json]) -> None:
-        unknown = sorted(set(args) - set((call.parameters or {}).get("properties", args)))
-        wrong = f"{unknown[0]} is not one of them" if unknown else problem(args, call.parameters)
-        if wrong is not None:
-            raise Unprocessable(f"These arguments do not fit the tool: {wrong}")
-        if not self.allows(call.tool, args):
-            raise Unprocessable("The policy of this server does not allow these arguments.")
-
-    def _check_output(self, call: PendingCall, given: Given) -> None:
-        if given.output is UNSET:
-            return
-        if len(encode_chunk(given.output)) > self._max_output:
-            raise TooLarge(f"The output of a browser tool may have at most {self._max_output} bytes.")
-        if (wrong := problem(given.output, call.output)) is not None:
-            raise Unprocessable(f"This is not what {call.tool} gives: {wrong}")
-
     async def _settled(self, call: PendingCall, scope: Scope) -> PendingCall:
         """An answer is taken: first those who wait for it are told, whatever may fail after that."""
         answer = call.answer
@@ -402,43 +320,3 @@ def _row(call: PendingCall) -> CallRow:
 def _grants(tool: str, bound: str) -> tuple[str, str]:
     """The standing approvals that cover a call: for these arguments, and for any."""
     return f"{tool} {bound}", tool
-
-
-def _renewed(call: PendingCall, now: float) -> float | None:
-    """The browser has as long to execute a call as the person had to approve it."""
-    return None if call.expires_at is None else now + call.expires_at - call.asked_at
-
-
-def _check_echo(call: PendingCall, given: Given) -> None:
-    """A stock client repeats what it answers; what differs from what was asked is no answer to it."""
-    echo = given.echo
-    if echo is None:
-        return
-    shown = [call.input, call.used] if call.browser else [call.input]
-    if (echo.message, echo.tool) != (call.message, call.tool) or not any(same_value(one, echo.input) for one in shown):
-        raise NotFound(REFUSED)
-    # Newer clients drop the question from a part that gets an output, which is as good as an approval.
-    unasked = echo.ask is None and (call.state is not State.ASKED or given.has_output)
-    if echo.ask != call.ask and not unasked:
-        raise NotFound(REFUSED)
-
-
-def _with_output(call: PendingCall, given: Given, now: float) -> Answer:
-    error = given.error[:_LONGEST_ERROR] if given.error is not UNSET else UNSET
-    if call.answer is None:
-        return Answer(actor=call.user, at=now, output=given.output, error=error)
-    return msgspec.structs.replace(call.answer, output=given.output, error=error)
-
-
-def _says_the_same(call: PendingCall, given: Given) -> bool:
-    answer = call.answer
-    if answer is None or answer.expired or call.state in (State.VOID, State.UNKNOWN):
-        return False
-    if given.has_output:
-        return same_value(answer.output, given.output) and answer.error == given.error
-    return given.approved is answer.approved and given.args == answer.args and given.payload == answer.payload
-
-
-def late(outcome: str, answer: Answer | None = None) -> str:
-    """What the rightful user is told who comes too late."""
-    return _LATE.get("expired" if answer is not None and answer.expired else outcome, _ALREADY)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from google.adk.events.event import Event
 
 from adkwire.errors import Conflict, NotFound, RequestError
-from adkwire.gate.gate import REFUSED, late
+from adkwire.gate.judge import REFUSED, late
 from adkwire.gate.records import OPEN, Given, PendingCall, State
 from adkwire.runs.chats import Chat
 from adkwire.runs.history import Turn, said_in
