@@ -1,8 +1,6 @@
 import asyncio
 import contextlib
 import sqlite3
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -14,8 +12,7 @@ from adkwire.stores.base import GateStore
 from adkwire.stores.sqlite import SqliteGateStore
 from tests.stores.contract import PATIENCE
 from tests.stores.gate_contract import GateStoreContract, claim, names, row
-
-ROOT = Path(__file__).parents[2]
+from tests.stores.processes import line, process, tell
 
 
 @pytest.fixture
@@ -48,36 +45,11 @@ class TestSqliteGateStore(GateStoreContract):
     pass
 
 
-@contextlib.asynccontextmanager
-async def process(what: str, file: Path) -> AsyncGenerator[Process, None]:
-    """Another process that has said its first line."""
-    command = (sys.executable, "-W", "error", "-m", "tests.stores.gate_process", what, str(file))
-    child = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=PIPE, stdout=PIPE)
-    try:
-        assert await line(child)
-        yield child
-    finally:
-        if child.returncode is None:
-            child.kill()
-        await child.communicate()
-
-
-async def line(child: Process) -> str:
-    assert child.stdout is not None
-    async with asyncio.timeout(PATIENCE):
-        return (await child.stdout.readline()).decode()
-
-
-def tell(child: Process) -> None:
-    assert child.stdin is not None
-    child.stdin.write(b"\n")
-
-
 async def test_two_processes_never_claim_the_same_call(store: GateStore, file: Path) -> None:
     rows = [row(str(number)) for number in range(40)]
     for one in rows:
         await store.add(one)
-    async with process("claim", file) as child:
+    async with process("gate_process", "claim", file) as child:
         tell(child)
         won_here = [one.call for one in rows if await claim(store, one, "parent")]
         won_there = (await line(child)).split()
@@ -88,7 +60,7 @@ async def test_two_processes_never_claim_the_same_call(store: GateStore, file: P
 
 
 async def test_what_was_done_survives_a_kill(file: Path) -> None:
-    async with process("work", file) as child:
+    async with process("gate_process", "work", file) as child:
         child.kill()
         await child.wait()
     async with opened(file) as store:
@@ -98,7 +70,7 @@ async def test_what_was_done_survives_a_kill(file: Path) -> None:
 
 
 async def test_a_program_that_forgets_to_close_it_can_end(file: Path) -> None:
-    async with process("work", file) as child:
+    async with process("gate_process", "work", file) as child:
         tell(child)
         async with asyncio.timeout(PATIENCE):
             assert await child.wait() == 0

@@ -1,24 +1,12 @@
-"""Stores in a SQLite file. It may be the one that holds ADK's sessions: our tables have a prefix of their own."""
+"""The gate's store in a SQLite file."""
 
-import asyncio
-import contextlib
-import logging
-import sqlite3
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, cast
 
-import aiosqlite
-
-from adkwire.errors import Unavailable
 from adkwire.stores.base import CallRow
+from adkwire.stores.sqlite_file import SqliteFile
 
-logger = logging.getLogger("adkwire")
-
-_BUSY_TIMEOUT = 10.0
-_ON_OPEN = (
-    # A claim that a power cut takes back would let an approved call run twice.
-    "PRAGMA synchronous = FULL",
+_TABLES = (
     """
     CREATE TABLE IF NOT EXISTS adkwire_calls (
         id INTEGER PRIMARY KEY,
@@ -58,15 +46,11 @@ _GRANTS = "SELECT 1 FROM adkwire_grants "
 
 
 class SqliteGateStore:
-    """A `GateStore` on one connection, opened when it is needed first and used by one operation at a time.
-
-    Every statement is a transaction of its own: whoever is cancelled leaves none open.
-    """
+    """A `GateStore` that outlives the process."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._one_at_a_time = asyncio.Lock()
-        self._connection: aiosqlite.Connection | None = None
+        # A claim that a power cut takes back would let an approved call run twice.
+        self._file = SqliteFile(path, _TABLES, name="gate's store", synchronous="FULL")
 
     async def add(self, row: CallRow) -> bool:
         """Keep a new call."""
@@ -120,7 +104,7 @@ class SqliteGateStore:
     async def granted(self, user: str, chat: str, what: Collection[str]) -> bool:
         """Whether any of `what` is granted."""
         any_of_them = f"WHERE user = ? AND chat IN (?, '') AND what IN ({_marks(what)}) LIMIT 1"
-        return bool(await self._rows(_GRANTS + any_of_them, user, chat, *what))
+        return bool(await self._file.rows(_GRANTS + any_of_them, user, chat, *what))
 
     async def write(self, user: str, chat: str, line: bytes) -> None:
         """Add a line to the audit."""
@@ -128,56 +112,21 @@ class SqliteGateStore:
 
     async def lines(self, user: str, chat: str) -> list[bytes]:
         """The audit of a chat."""
-        found = await self._rows("SELECT line FROM adkwire_audit WHERE user = ? AND chat = ? ORDER BY id", user, chat)
+        found = await self._file.rows(
+            "SELECT line FROM adkwire_audit WHERE user = ? AND chat = ? ORDER BY id", user, chat
+        )
         return [line for (line,) in found]
 
     async def close(self) -> None:
         """Close the connection; the next operation opens another."""
-        async with self._one_at_a_time:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                await connection.close()
+        await self._file.close()
 
     async def _calls(self, where: str, *values: object) -> list[CallRow]:
-        return [CallRow(*row) for row in await self._rows(_CALLS + where, *values)]
-
-    async def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """All rows in one go: a cursor that is left half read would hold on to an old state of the file."""
-        async with self._connected() as connection:
-            return [tuple(row) for row in await connection.execute_fetchall(sql, values)]
+        return [CallRow(*row) for row in await self._file.rows(_CALLS + where, *values)]
 
     async def _change(self, sql: str, *values: object) -> int:
         """How many rows it was."""
-        async with self._connected() as connection, connection.execute(sql, values) as cursor:
-            return cursor.rowcount
-
-    @contextlib.asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[aiosqlite.Connection, None]:
-        async with self._one_at_a_time:
-            try:
-                if self._connection is None:
-                    self._connection = await _open(self._path)
-                yield self._connection
-            except sqlite3.Error as error:
-                logger.warning("the gate's store failed: %s", type(error).__name__, exc_info=error)
-                raise Unavailable("The gate's store does not answer.", hint="Try again in a moment.") from error
-
-
-async def _open(path: Path) -> aiosqlite.Connection:
-    opening = aiosqlite.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None)
-    # A program that forgets to close the store must still be able to end.
-    cast("Any", getattr(opening, "_thread", opening)).daemon = True
-    connection = await opening
-    try:
-        # It fails at once while somebody else is just switching; nothing but speed depends on it.
-        with contextlib.suppress(sqlite3.OperationalError):
-            await connection.execute_fetchall("PRAGMA journal_mode = WAL")
-        for statement in _ON_OPEN:
-            await connection.execute_fetchall(statement)
-    except BaseException:
-        await connection.close()
-        raise
-    return connection
+        return await self._file.write(lambda connection: connection.execute(sql, values).rowcount)
 
 
 def _marks(values: Collection[str]) -> str:
