@@ -1,4 +1,4 @@
-"""adkwire serve [TARGET]: an ADK agent behind an AI SDK front end."""
+"""adkwire serve [TARGET]: an ADK agent behind an AI SDK front end; adkwire replay FILE: a recording of one."""
 
 import argparse
 import asyncio
@@ -10,17 +10,23 @@ import socket
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NoReturn
 
 import uvicorn
 from pydantic import SecretStr
 
 from adkwire.errors import ConfigError
+from adkwire.server.patient_socket import PatientSocket
 from adkwire.settings import Settings
 
 _BACKLOG = 2048
 _FORCED_CLOSE = 5.0
 """Seconds that even the second Ctrl-C grants, for tools that do not let themselves be cancelled."""
+_FRAME_FACTOR = 2
+"""A frame is read up to this many limits, so that its sender is told; beyond, the socket is closed with 1009."""
+_PING = 10.0
+"""Seconds between pings on a socket, which keep it open and find out who is gone."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -28,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; what the owner did wrong is one line and exit code 2."""
     options = _parser().parse_args(argv)
     try:
-        return _serve(options)
+        return _replay(options) if options.command == "replay" else _serve(options)
     except ConfigError as error:
         print(f"adkwire: {error}", file=sys.stderr)
         return 2
@@ -48,23 +54,37 @@ def _parser() -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="serve an agent, by default the built-in demo")
     add = serve.add_argument
     add("target", nargs="?", help="pkg.module:attribute, a Python file, or an ADK agent folder (default: the demo)")
-    add("--host", help="address to listen on (default 127.0.0.1)")
-    add("--port", type=int, help="port to listen on, 0 for a free one (default 8000)")
     add("--db", help="SQLite file for chats, or memory: (default .adkwire/state.db)")
     add("--policy", metavar="FILE", help="TOML or YAML file with rules: which calls run, ask first or are refused")
+    add("--record", metavar="DIR", help="write every chat into a file of this folder, for adkwire replay")
     add("--auth", choices=["none", "token"], help="who may talk: none (loopback only) or token (ADKWIRE_TOKEN)")
     add("--allow-origin", action="append", metavar="ORIGIN", help="another site whose pages may call the API")
     add("--allow-host", action="append", metavar="NAME", help="another name this server answers to")
     add("--on-busy", choices=["replace", "refuse", "queue"], help="what a message does to a running answer")
-    add("--no-ui", dest="ui", action="store_false", default=None, help="do not serve the page")
-    add("--log-level", choices=_LEVELS, default="warning", help="how much to log (default warning)")
+    _add_common(serve)
+    replay = commands.add_parser("replay", help="serve a recording instead of an agent")
+    replay.add_argument("file", type=Path, help="a file that adkwire serve --record has written")
+    replay.add_argument(
+        "--speed",
+        choices=("real", "fast", "step"),
+        default="real",
+        help="as it was (default), at once, or one chunk for each POST /api/replay/step",
+    )
+    _add_common(replay)
     return parser
 
 
+def _add_common(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--host", help="address to listen on (default 127.0.0.1)")
+    add("--port", type=int, help="port to listen on, 0 for a free one (default 8000)")
+    add("--no-ui", dest="ui", action="store_false", default=None, help="do not serve the page")
+    add("--log-level", choices=_LEVELS, default="warning", help="how much to log (default warning)")
+
+
 def _serve(options: argparse.Namespace) -> int:
-    names = ("host", "port", "db", "policy", "auth", "allow_origin", "allow_host", "on_busy", "ui")
-    given: dict[str, Any] = {name: value for name in names if (value := getattr(options, name)) is not None}
-    settings = _for_this_machine(Settings.load(**given))
+    names = ("host", "port", "db", "policy", "record", "auth", "allow_origin", "allow_host", "on_busy", "ui")
+    settings = _for_this_machine(Settings.load(**_given(options, *names)))
     generated = settings.auth == "token" and settings.token is None
     if generated:
         settings = settings.model_copy(update={"token": SecretStr(secrets.token_urlsafe(24))})
@@ -72,10 +92,33 @@ def _serve(options: argparse.Namespace) -> int:
     with _listen(settings) as listener:
         # Only now: a wrong option should not have to wait for ADK to load.
         app, name = _app(options.target, settings)
-        return _run(app, listener, settings, name, show_token=generated)
+        kept = "in memory" if settings.db_path is None else settings.db_path.resolve()
+        recorded = "nothing (see --record)" if settings.record is None else f"into {settings.record.resolve()}"
+        words = [f"  agent  {name}", f"  chats  {kept}", f"  record {recorded}"]
+        return _run(app, listener, settings, words, show_token=generated)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from adkwire.stores.recordings import load_recording
+
+    recording = load_recording(options.file)
+    given = _given(options, "host", "port", "ui")
+    settings = Settings.load(db="memory:", record=None, chats_per_minute=0, **given)
+    _log(options.log_level)
+    with _listen(settings) as listener:
+        from adkwire.server.replay import create_replay_app
+
+        app = create_replay_app(recording, settings, options.speed)
+        words = [f"  replay {options.file.resolve()}", f"  runs   {len(recording.runs)}, speed {options.speed}"]
+        return _run(app, listener, settings, words, show_token=False)
+
+
+def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
+    from adkwire.demo.model import OfflineModel
     from adkwire.server.app import create_app
 
     policy = None
@@ -89,12 +132,14 @@ def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
 
         agent = load_target(target)
         check_models(agent, os.environ)
-    app = create_app(agent, settings=settings, policy=policy)
+    app = create_app(agent, settings=settings, policy=policy, offline_model=OfflineModel())
     return app, app.state.bridge.agent_name
 
 
 def _log(level: str) -> None:
     logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # One level down, uvicorn shows what goes over sockets, tokens and all.
+    logging.getLogger("uvicorn.error").setLevel(max(logging.INFO, logging.getLogger().level))
     if level != "debug":
         # ADK tells of each failure several times over, before it reaches us and is logged once.
         logging.getLogger("google_adk").setLevel(logging.CRITICAL)
@@ -154,18 +199,20 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _run(app: Any, listener: socket.socket, settings: Settings, name: str, *, show_token: bool) -> int:
+def _run(app: Any, listener: socket.socket, settings: Settings, told: list[str], *, show_token: bool) -> int:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    kept = "in memory" if settings.db_path is None else settings.db_path.resolve()
-    words = [f"adkwire is ready at {url}", f"  agent  {name}", f"  chats  {kept}"]
+    words = [f"adkwire is ready at {url}", *told]
     if show_token and settings.token is not None:
         words.append(f"  open   {url}/#token={settings.token.get_secret_value()}")
     config = uvicorn.Config(
         app,
         loop="auto",
         http="auto",
-        ws="websockets-sansio",
+        ws=PatientSocket,
+        ws_max_size=_FRAME_FACTOR * settings.max_body_bytes,
+        ws_ping_interval=_PING,
+        ws_ping_timeout=settings.slow_reader,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -9,6 +9,7 @@ AdkwireError
    ├─ NotFound            404  unknown, or another user's: the two are never told apart
    ├─ MethodNotAllowed    405  the thing is there, but not for this method
    ├─ Conflict            409  the chat is busy
+   ├─ NotRecovered        410  what the client wants to go on with is no longer kept
    ├─ TooLarge            413
    ├─ UnsupportedType     415
    ├─ Misdirected         421  the Host is not ours
@@ -80,6 +81,13 @@ class Conflict(RequestError):
 
     status = 409
     code = "conflict"
+
+
+class NotRecovered(RequestError):
+    """The place a client wants to go on from is no longer kept: it must load the chat again."""
+
+    status = 410
+    code = "not-recovered"
 
 
 class TooLarge(RequestError):

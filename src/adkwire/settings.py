@@ -55,12 +55,16 @@ class Settings(BaseSettings):
     """What a message does to a running answer: stop it, be refused with 409, or wait for its end."""
     stop_without_reader: NonNegativeFloat = 0
     """Seconds after which a run that nobody reads is stopped; 0 lets it run to its end."""
+    model: str | None = None
+    """The Gemini model of `/api/gemini`, and of the demo; without it the agent's own one."""
     policy: Path | None = None
     """A TOML or YAML file with the rules of the gate: which calls run, ask a person first, or are refused."""
     approval_timeout: NonNegativeFloat = 0
     """Seconds that a call waits for a person or a browser while nobody is connected; 0 waits for ever."""
     max_output_bytes: PositiveInt = 16_000
     """The largest output of a browser tool, as JSON: it goes into the model's context."""
+    record: Path | None = None
+    """A folder into which every chat is recorded, for `adkwire replay`; without it nothing is."""
     events_per_second: NonNegativeFloat = 30
     """Pacing: partial text of a model is joined to at most this many events a second; 0 passes every one on."""
     error_detail: bool = False
@@ -70,9 +74,13 @@ class Settings(BaseSettings):
     heartbeat: PositiveFloat = 15
     """Seconds between comments on an idle stream, so that proxies keep it open."""
     stream_ttl: float = Field(default=15 * 60, ge=1)
-    """Seconds the chunks of a finished run stay in memory for clients that come back."""
+    """Seconds the chunks of a finished run are kept for clients that come back."""
     stream_bytes: PositiveInt = 256_000_000
-    """How much finished runs may hold in memory together: answers with pictures are large."""
+    """How much all runs may hold together, in memory and in the file: answers with pictures are large."""
+    stream_run_bytes: PositiveInt = 64_000_000
+    """How much of one answer is kept as a stream: who falls further behind must load the chat again."""
+    slow_reader: PositiveFloat = 30
+    """Seconds a client may take to accept what is written to it before its connection is cut; it can come back."""
     drain: NonNegativeFloat = 20
     """Seconds that running answers get to end when the server is told to stop."""
 
@@ -86,6 +94,16 @@ class Settings(BaseSettings):
     """The largest picture, by its header: a small file can unpack to gigabytes."""
     chats_per_minute: NonNegativeInt = 60
     """How many messages one user may send a minute, since each costs a model call; 0 sets no limit."""
+    max_control_bytes: PositiveInt = 64_000
+    """The largest frame on a socket that carries no message."""
+    controls_per_second: PositiveInt = 20
+    """How many frames one socket may send a second."""
+    sockets_per_user: PositiveInt = 5
+    """How many sockets one user may have open: a tab needs one."""
+    socket_requests: PositiveInt = 32
+    """How many answers one socket may follow at once."""
+    socket_idle: PositiveFloat = 300
+    """Seconds after which a socket on which nothing happens is closed."""
 
     @field_validator("allow_origin")
     @classmethod

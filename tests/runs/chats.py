@@ -18,6 +18,7 @@ from google.genai import types
 from adkwire.gate.policy import Policy
 from adkwire.runs.adk import Target
 from adkwire.runs.bridge import Bridge
+from adkwire.runs.reading import Place
 from adkwire.runs.run import Run
 from adkwire.settings import Settings
 from adkwire.stores.base import Batch, GateStore, StreamLog
@@ -62,9 +63,9 @@ class Answer:
 class Reader:
     """Follows a run at its own pace."""
 
-    def __init__(self, bridge: Bridge, run: Run, after: int = -1) -> None:
+    def __init__(self, bridge: Bridge, run: Run, after: int | None = None) -> None:
         self.answer = Answer(run)
-        self._batches: AsyncGenerator[Batch, None] = bridge.follow(run, after)
+        self._batches: AsyncGenerator[Batch, None] = bridge.reading(run, after=after).batches
 
     async def until(self, kind: str) -> None:
         """Read until a chunk of this type has come."""
@@ -124,11 +125,18 @@ class Chat:
         turn = TurnInput(self.id, "regenerate-message", None, replaces)
         return await self.read(await self.bridge.start(self.user, turn))
 
-    def reader(self, run: Run, after: int = -1) -> Reader:
+    def reader(self, run: Run, after: int | None = None) -> Reader:
         return Reader(self.bridge, run, after)
 
-    async def read(self, run: Run, after: int = -1) -> Answer:
+    async def read(self, run: Run, after: int | None = None) -> Answer:
         return await self.reader(run, after).rest()
+
+    async def find(self, run_id: str) -> Run:
+        """A run that is kept, by the id that somebody was told."""
+        assert await self.bridge.follow(self.user, self.id, Place(run_id, 0)) is not None
+        head = await self.bridge._log.head(run_id)
+        assert head is not None
+        return Run.over(head)
 
     async def stop(self, run: str | None = None) -> bool:
         async with asyncio.timeout(PATIENCE):

@@ -1,7 +1,9 @@
 """A stock client's page on a `Bridge`: it holds messages as `useChat` does, answers calls and posts what it holds."""
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 from collections.abc import AsyncGenerator
 from copy import deepcopy
 from typing import Any
@@ -138,8 +140,7 @@ class Page:
         async with self.news() as news:
             await self.answer(call, **given)
             started = await news.until("run-started", chat=self.chat.id)
-        run = await self.bridge.recent(self.chat.user, self.chat.id, str(started.run))
-        assert run is not None
+        run = await self.chat.find(str(started.run))
         return await self.follow(run)
 
     async def reload(self) -> None:
@@ -180,7 +181,11 @@ class Page:
         return page
 
     def after_restart(self, chat: Chat) -> "Page":
-        """This page, which knows nothing of it, on the server that came back."""
+        """This page, which knows nothing of it, on the server that came back. The old one gives no sign of life."""
+        old = self.bridge.settings.db_path
+        if old is not None:
+            with contextlib.closing(sqlite3.connect(old, timeout=PATIENCE)) as connection, connection:
+                connection.execute("DELETE FROM adkwire_workers")
         chat.count = self.chat.count
         page = Page(chat)
         page.messages = self.messages

@@ -31,7 +31,7 @@ def office(kind: str, *members: LlmAgent) -> Any:
 async def whole(page: Page, run: Any) -> dict[str, Any]:
     """The message of somebody who comes with nothing."""
     answer = Answer(run)
-    async for batch in page.bridge.follow(run, whole=True):
+    async for batch in page.bridge.reading(run, whole=True).batches:
         answer.data += batch.entries
     return plain(fold(answer.chunks))
 

@@ -200,6 +200,7 @@ async def test_the_edit_that_was_answered_is_the_one_that_runs_after_a_restart(m
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.answer("c1", approved=True, args={"amount": 4})
+    await page.bridge.close()
     page = page.after_restart(make(model, till.pay))
     await page.reload()
     # What had not reached the agent is asked again.

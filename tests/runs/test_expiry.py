@@ -25,10 +25,9 @@ async def pass_time(page: Page, time: Clock, seconds: float) -> None:
     """Let time pass until the chat has gone on."""
     async with page.news() as news:
         time.advance(seconds)
-        page.bridge.watch_expiry()
+        page.bridge.watch()
         started = await news.until("run-started")
-        run = await page.bridge.recent(page.chat.user, page.chat.id, str(started.run))
-        assert run is not None
+        run = await page.chat.find(str(started.run))
         await page.follow(run)
 
 
@@ -66,10 +65,9 @@ async def test_what_the_stream_of_an_expiry_says(open_page: Open) -> None:
     await page.say("pay")
     async with page.news() as news:
         time.advance(60)
-        page.bridge.watch_expiry()
+        page.bridge.watch()
         started = await news.until("run-started")
-    run = await page.bridge.recent("ann", "chat", str(started.run))
-    assert run is not None
+    run = await page.chat.find(str(started.run))
     assert lines(page, await page.follow(run)) == [
         START,
         {"type": "tool-output-error", "toolCallId": "c1", "errorText": EXPIRED},
@@ -146,7 +144,7 @@ async def test_two_questions_expire_one_after_the_other(open_page: Open) -> None
     await page.say("pay")
     async with page.news() as news:
         time.advance(30)
-        page.bridge.watch_expiry()
+        page.bridge.watch()
         await news.until("call-settled")
     assert [pending["toolCallId"] for pending in await page.pending()] == ["c2"]
     assert len(model.requests) == 1
@@ -170,7 +168,7 @@ async def test_without_a_timeout_it_waits(open_page: Open) -> None:
     await page.say("pay")
     assert "expiresAt" not in (await page.pending())[0]
     time.advance(10**9)
-    page.bridge.watch_expiry()
+    page.bridge.watch()
     await page.approve("c1").send()
     assert till.paid == [5]
 
@@ -196,7 +194,7 @@ async def test_what_expired_while_the_server_was_down(make: Make) -> None:
     model = calling(PAY)
     page = page.after_restart(make(model, till.pay, clock=time, approval_timeout=60))
     async with page.news() as news:
-        page.bridge.watch_expiry()
+        page.bridge.watch()
         await news.until("run-ended")
     await page.reload()
     assert page.calls == {"c1": "output-error"}
@@ -213,7 +211,7 @@ async def test_an_answer_and_the_clock_at_once(open_page: Open) -> None:
         answering: asyncio.Task[Any] = asyncio.create_task(page.answer("c1", approved=True))
         await asyncio.sleep(0)
         time.advance(1)
-        page.bridge.watch_expiry()
+        page.bridge.watch()
         await asyncio.wait([answering])
         await news.until("run-ended")
     taken = answering.exception() is None

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
+from adkwire.errors import NotRecovered
 from adkwire.runs import chats
+from adkwire.runs.reading import Place
 from adkwire.runs.run import Run
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
@@ -66,7 +68,7 @@ async def test_a_heartbeat_while_nothing_comes(make: Make) -> None:
     held = asyncio.Event()
     chat = make(ScriptedModel(turns=[[Wait(held), Say("ok")]]), heartbeat=0.01)
     run = await chat.begin("a")
-    batches = chat.bridge.follow(run)
+    batches = chat.bridge.reading(run).batches
     first, beat = await anext(batches), await anext(batches)
     assert len(first.entries) == 1
     assert (beat.first, list(beat.entries), beat.closed) == (1, [], False)
@@ -75,7 +77,7 @@ async def test_a_heartbeat_while_nothing_comes(make: Make) -> None:
     assert (await chat.read(run)).text == "ok"
 
 
-async def test_running_and_recent_know_the_run(make: Make) -> None:
+async def test_a_run_is_known_to_its_user_only(make: Make) -> None:
     held = asyncio.Event()
     chat = make(ScriptedModel(turns=[[Say("x"), Wait(held)]]))
     run = await chat.begin("a")
@@ -85,9 +87,10 @@ async def test_running_and_recent_know_the_run(make: Make) -> None:
     held.set()
     await chat.read(run)
     assert chat.bridge.running("ann", "chat") is None
-    assert await chat.bridge.recent("ann", "chat", run.id) is run
+    assert (await chat.find(run.id)).id == run.id
     for user, name, run_id in (("bob", "chat", run.id), ("ann", "other", run.id), ("ann", "chat", "run-x")):
-        assert await chat.bridge.recent(user, name, run_id) is None
+        with pytest.raises(NotRecovered):
+            await chat.bridge.follow(user, name, Place(run_id, 0))
 
 
 class FastClock:
@@ -147,9 +150,9 @@ async def test_of_many_chats_the_newest_can_still_be_resumed(make: Make, monkeyp
     for number in range(9):
         newest = Chat(chat.bridge, f"chat-{number}")
         answer = await newest.say("a")
-        assert await chat.bridge.recent(newest.user, newest.id, answer.run.id) is answer.run
+        assert (await newest.find(answer.run.id)).id == answer.run.id
         await Chat(chat.bridge, f"beside-{number}").say("a")
-        assert await chat.bridge.recent(newest.user, newest.id, answer.run.id) is answer.run
+        assert (await newest.find(answer.run.id)).id == answer.run.id
 
 
 async def test_a_reader_whose_stream_is_forgotten_is_told(make: Make) -> None:
@@ -177,7 +180,7 @@ async def _creep(chat: Chat, run: Run) -> Answer:
     answer = Answer(run)
     closed = False
     while not closed:
-        batches = chat.bridge.follow(run, len(answer.data) - 1)
+        batches = chat.bridge.reading(run, after=len(answer.data) - 1 if answer.data else None).batches
         batch = await anext(batches)
         answer.data += batch.entries
         closed = batch.closed

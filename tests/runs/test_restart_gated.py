@@ -144,6 +144,7 @@ async def test_half_of_the_answers_before_a_restart(make: Make) -> None:
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.approve("c1").send()
+    await page.bridge.close()
     page = page.after_restart(make(model, till.pay))
     await page.reload()
     assert page.calls == {"c1": "approval-requested", "c2": "approval-requested"}
@@ -294,7 +295,8 @@ async def test_a_call_that_was_over_before_the_restart(make: Make) -> None:
     await page.send()
     page = page.after_restart(make(model, till.pay))
     tab = tab.after_restart(page.chat)
-    assert "Load the chat again" in refusal(await tab.send())
+    await tab.send()
+    assert tab.last == page.last
     assert await refused(page.answer("c1", approved=False)) == (409, "This call was already answered.")
     assert (await page.answer("c1", approved=True)).state == "done"
     assert till.paid == [5]

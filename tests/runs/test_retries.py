@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from adkwire.errors import Unavailable
+from adkwire.errors import NotRecovered, Unavailable
+from adkwire.runs.reading import Place
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from tests.runs.chats import Chat, heard, tool_parts
@@ -69,7 +70,8 @@ async def test_after_the_log_is_gone(make: Make) -> None:
     chat = make(model, add, stream_log=MemoryStreamLog(ttl=60, clock=clock))
     first = await chat.say("a", "u1")
     clock.now += 61
-    assert await chat.bridge.recent(chat.user, chat.id, first.run.id) is None
+    with pytest.raises(NotRecovered):
+        await chat.bridge.follow(chat.user, chat.id, Place(first.run.id, 0))
     await chat.say("b", "u2")
     again = await chat.say("a", "u1")
     assert again.message == first.message

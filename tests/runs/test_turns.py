@@ -314,6 +314,7 @@ async def test_what_was_attached_is_let_go_when_the_answer_ends(make: Make) -> N
     turn = TurnInput("chat", "submit-message", UserMessage("u1", ("look", Media("image/png", data))), None)
     run = await chat.bridge.start(chat.user, turn)
     assert (await chat.read(run)).text == "Nice."
+    await run.stop()
     del turn
     model.requests.clear()
     gc.collect()

@@ -50,7 +50,7 @@ class Site:
             writer.write("\r\n".join([*lines, "", ""]).encode() + body)
             await writer.drain()
             async with asyncio.timeout(PATIENCE):
-                return _reply(await reader.read())
+                return as_reply(await reader.read())
         finally:
             writer.close()
             await writer.wait_closed()
@@ -67,7 +67,8 @@ class Reply(NamedTuple):
         return json.loads(self.body)
 
 
-def _reply(data: bytes) -> Reply:
+def as_reply(data: bytes) -> Reply:
+    """The bytes of a response, read."""
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -75,12 +76,13 @@ def _reply(data: bytes) -> Reply:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, *, headers: Mapping[str, str] | None = None) -> AsyncGenerator[Site]:
+async def serving(app: ASGIApp, *, headers: Mapping[str, str] | None = None, **options: Any) -> AsyncGenerator[Site]:
     """Serve an app on a free port until the block ends. Its lifespan is left to the caller."""
     # Named as TCP, or asyncio does not set TCP_NODELAY on its connections and every answer takes 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2)
+        options = {"lifespan": "off", "log_config": None, "access_log": False, "timeout_graceful_shutdown": 2} | options
+        config = uvicorn.Config(app, **options)
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:

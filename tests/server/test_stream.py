@@ -244,7 +244,7 @@ async def test_a_reader_whose_stream_is_forgotten_gets_an_error_and_the_end(tmp_
     agent = scripted(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]))
     chat = chat_with(agent, tmp_path, stream_log=MemoryStreamLog(ttl=60, clock=clock))
     run = await chat.begin("a")
-    pieces = (piece.decode() async for piece in sse(chat.bridge.follow(run), run.id, Profile()))
+    pieces = (piece.decode() async for piece in sse(chat.bridge.reading(run), Profile()))
     text = await first_delta(pieces)
     held.set()
     async with asyncio.timeout(20):

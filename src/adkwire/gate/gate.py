@@ -51,6 +51,7 @@ class ToolGate:
         clock: Callable[[], float],
         timeout: float = 0,
         max_output: int = 16_000,
+        worker: str = "",
         changed: Callable[[PendingCall], None] = lambda call: None,
     ) -> None:
         self._store = store
@@ -59,7 +60,7 @@ class ToolGate:
         self._timeout = timeout
         self._judge = Judge(policy, max_output)
         self._changed = changed
-        self.worker = secrets.token_hex(8)
+        self.worker = worker or secrets.token_hex(8)
         """Whose records are this process's own."""
 
     async def decide(self, user: str, chat: str, tool: str, args: Mapping[str, Json], *, asks: bool) -> Decision:

@@ -149,6 +149,11 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         answer = self.answer
         return self.state is State.ANSWERED and answer is not None and answer.approved is True and not self.browser
 
+    @property
+    def can_be_retried(self) -> bool:
+        """Whether a person may let it run again, though it may have been executed."""
+        return self.state is State.UNKNOWN and self.retry
+
     def moved(self, state: State, **changes: Any) -> "PendingCall":
         """The record after a move that the table has."""
         if state not in _MOVES[self.state]:

@@ -18,6 +18,7 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.memory import BaseMemoryService
+from google.adk.models.base_llm import BaseLlm
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, InMemorySessionService
@@ -109,15 +110,19 @@ class Adk:
         return self._target.name if self._target is not None else self._app.name
 
     @property
-    def model_name(self) -> str | None:
+    def model(self) -> BaseLlm | None:
         """The model of the root agent; None for a workflow."""
-        return self._target.canonical_model.model if isinstance(self._target, LlmAgent) else None
+        return self._target.canonical_model if isinstance(self._target, LlmAgent) else None
+
+    @property
+    def model_name(self) -> str | None:
+        """Its name."""
+        return self.model.model if self.model is not None else None
 
     @property
     def offline(self) -> bool:
         """Whether the model says of itself that it needs no network."""
-        model = self._target.canonical_model if isinstance(self._target, LlmAgent) else None
-        return getattr(model, "offline", False) is True
+        return getattr(self.model, "offline", False) is True
 
     def turn(self, key: ChatKey, message: UserMessage, mark: Mark, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """Run one user message and yield ADK's events; what is stored of them is stamped with `mark`."""

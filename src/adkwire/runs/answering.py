@@ -58,8 +58,7 @@ class Answering:
         """Answers that a stock client sends with its message; the run that brings what comes of them."""
         taken: _Taken | None = None
         while True:
-            async with self._keeper.chats.locked(key) as chat:
-                await self._keeper.touch(key, chat)
+            async with self._keeper.owned(key) as chat:
                 if not await self._keeper.exists(key):
                     return await self._refused(key, answers, [NotFound(REFUSED)])
                 turn = await self._turn(key, answers.message)
@@ -78,8 +77,7 @@ class Answering:
     async def answer(self, key: ChatKey, call_id: str, given: Given) -> PendingCall:
         """One answer that comes by itself. When it was the last one of its step, the message goes on."""
         self._keeper.refuse_when_draining()
-        async with self._keeper.chats.locked(key) as chat:
-            await self._keeper.touch(key, chat)
+        async with self._keeper.owned(key) as chat:
             if not await self._keeper.exists(key):
                 raise NotFound(REFUSED)
             call = await self._keeper.gate.get(*key, call_id)
@@ -126,9 +124,8 @@ class Answering:
         wait = _RETRY
         while not self._keeper.draining:
             try:
-                async with self._keeper.chats.locked(key) as chat:
+                async with self._keeper.owned(key) as chat:
                     self._soon.discard((key, message))
-                    await self._keeper.touch(key, chat)
                     run = chat.writing(message)
                     if run is None:
                         if not chat.active and (turn := await self._turn(key, message)) is not None:

@@ -6,15 +6,18 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import NamedTuple
 
+import msgspec
 from google.adk.artifacts import BaseArtifactService
 from google.adk.events.event import Event
 from google.adk.memory import BaseMemoryService
+from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions import BaseSessionService
 from google.adk.sessions.session import Session
 from msgspec import UNSET
 
-from adkwire.errors import Conflict, NotFound
+from adkwire.errors import Conflict, NotFound, RequestError, Unprocessable
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
 from adkwire.gate.records import OPEN, AuditEntry, Given, PendingCall
@@ -22,21 +25,24 @@ from adkwire.runs import views
 from adkwire.runs.adk import Adk, Services, Target, ToolInfo
 from adkwire.runs.answering import Answering
 from adkwire.runs.chats import Chat, Chats
+from adkwire.runs.direct import Direct
 from adkwire.runs.expiry import Expiry
 from adkwire.runs.history import said_in, turns
-from adkwire.runs.keeper import Keeper, new_id
+from adkwire.runs.keeper import STOP, Keeper, Stop, new_id
 from adkwire.runs.news import Item, News
-from adkwire.runs.run import Run, fingerprint, read
+from adkwire.runs.reading import Place, Readers, Reading, behind
+from adkwire.runs.recording import RecordedLog, Recorder
+from adkwire.runs.run import Run, fingerprint
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
-from adkwire.stores.base import UNNUMBERED, Batch, GateStore, StreamLog
-from adkwire.stores.memory import MemoryGateStore, MemoryStreamLog
+from adkwire.stores.base import GateStore, Signals, StreamLog
+from adkwire.stores.memory import MemoryGateStore, MemorySignals, MemoryStreamLog
 from adkwire.stores.sqlite import SqliteGateStore
-from adkwire.wire.chunks import Start
+from adkwire.stores.sqlite_signals import SqliteSignals
+from adkwire.stores.sqlite_streams import SqliteStreamLog
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import Encoder, explain_briefly, explain_fully
 from adkwire.wire.javascript import iso
-from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
 
@@ -55,26 +61,47 @@ class Bridge:
         policy: Policy | None = None,
         stream_log: StreamLog | None = None,
         gate_store: GateStore | None = None,
+        signals: Signals | None = None,
+        offline_model: BaseLlm | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings = settings or Settings.load()
+        stores = _Stores.of(settings)
+        self._signals = signals or stores.signals
+        self.recorder = Recorder.of(settings)
+        """What writes everything down, if somebody asked for it."""
+        log = stream_log or stores.log
+        self._log = log if self.recorder is None else RecordedLog(log, self.recorder)
         self._gate = ToolGate(
-            gate_store or _default_gate_store(settings),
+            gate_store or stores.gate,
             policy or (Policy.load(settings.policy) if settings.policy is not None else Policy()),
             clock=clock,
             timeout=settings.approval_timeout,
             max_output=settings.max_output_bytes,
+            worker=self._signals.worker,
             changed=self._changed,
         )
         self._adk = Adk(agent, settings, Services(session_service, artifact_service, memory_service), self._gate)
-        self._log = stream_log or MemoryStreamLog(ttl=settings.stream_ttl, max_bytes=settings.stream_bytes)
+        self._direct = Direct(self._adk, model=settings.model, offline=offline_model)
         self._explain = explain_fully if settings.error_detail else explain_briefly
         self._clock = clock
         self._chats = Chats()
         self._news = News()
-        self._keeper = Keeper(settings, self._adk, self._gate, self._log, self._chats, self._news, self._explain)
+        self._keeper = Keeper(
+            settings=settings,
+            adk=self._adk,
+            gate=self._gate,
+            log=self._log,
+            chats=self._chats,
+            news=self._news,
+            explain=self._explain,
+            signals=self._signals,
+            recorder=self.recorder,
+        )
+        self._readers = Readers(self._keeper)
         self._answering = Answering(self._keeper)
         self._expiry = Expiry(self._gate, clock)
+        self._watching: list[asyncio.Task[None]] = []
 
     @property
     def agent_name(self) -> str:
@@ -95,21 +122,32 @@ class Bridge:
         """What the agent can do."""
         return await self._adk.tools()
 
-    async def start(self, user: str, turn: TurnInput) -> Run:
-        """Run a turn, or find the run that already does: a repeated request never runs twice."""
+    @property
+    def direct(self) -> Direct:
+        """The model without the agent."""
+        return self._direct
+
+    async def start(self, user: str, turn: TurnInput, *, direct: bool = False) -> Run:
+        """Run a turn, or find the run that already does: a repeated request never runs twice.
+
+        With `direct` the model answers by itself, without the agent and its tools.
+        """
         key = ChatKey(user, turn.chat)
         self._keeper.refuse_when_draining()
+        if direct:
+            self._direct.check()
         if turn.message is None and turn.answers is not None:
+            if direct:
+                raise Unprocessable("Answers to calls go to /api/chat: Gemini direct has no tools.")
             return await self._answering.repost(key, turn.answers)
-        async with self._chats.locked(key) as chat:
-            await self._keeper.touch(key, chat)
+        async with self._keeper.owned(key, stop="superseded" if self.settings.on_busy == "replace" else "") as chat:
             if (known := await self._known(key, chat, turn)) is not None:
                 return known
             message = await self._message(key, turn)
             self._keeper.refuse_when_draining()
             if chat.active and self.settings.on_busy == "refuse":
                 raise Conflict("An answer is being written in this chat.", hint="Wait for it, or stop it.")
-            return await self._begin(key, chat, turn, message)
+            return await self._begin(key, chat, turn, message, direct=direct)
 
     async def answer(self, user: str, chat_id: str, call_id: str, given: Given) -> PendingCall:
         """Answer one call that waits; when it was the last one of its step, the message goes on by itself."""
@@ -125,8 +163,11 @@ class Bridge:
             for run in wanted:
                 await run.stop()
             stopped = stopped or bool(wanted)
-            async with self._chats.locked(key) as chat:
-                await self._keeper.touch(key, chat)
+            elsewhere = await self._readers.written_elsewhere(key)
+            if elsewhere is not None and run_id not in (None, elsewhere.run):
+                return stopped
+            async with self._keeper.owned(key, stop="stopped") as chat:
+                stopped = stopped or elsewhere is not None
                 if any(run_id in (None, run.id) for run in chat.active):
                     continue  # One has begun meanwhile.
                 newer = chat.active or (run_id is not None and (chat.last is None or chat.last.id != run_id))
@@ -144,9 +185,30 @@ class Bridge:
             async for item in items:
                 yield item
 
-    def watch_expiry(self) -> None:
-        """Look after calls that already waited when this process began."""
+    def watch(self) -> None:
+        """Look after what was there when this process began: calls that wait, and runs whose server is gone; and
+        listen to other workers."""
         self._expiry.start()
+        self._watching = self._watching or [
+            asyncio.create_task(self._close_crashed(), name="adkwire-crashed"),
+            asyncio.create_task(self._obey(), name="adkwire-signals"),
+        ]
+
+    async def _close_crashed(self) -> None:
+        try:
+            for head in await self._log.unclosed():
+                await self._keeper.meet(ChatKey(head.user, head.chat))
+        except RequestError as error:
+            logger.warning("what was cut off when a server ended could not be closed yet: %s", error.message)
+
+    async def _obey(self) -> None:
+        """Stop what other workers want stopped."""
+        async with aclosing(self._signals.listen(STOP)) as messages:
+            async for message in messages:
+                wish = msgspec.json.decode(message, type=Stop)
+                for run in self._chats.active(ChatKey(wish.user, wish.chat)):
+                    if wish.run in (None, run.id):
+                        run.abort(wish.why)
 
     def _changed(self, call: PendingCall) -> None:
         self._keeper.changed(call)
@@ -158,31 +220,22 @@ class Bridge:
         active = self._chats.active(ChatKey(user, chat_id))
         return next((run for run in active if not run.stopping), active[0] if active else None)
 
-    async def recent(self, user: str, chat_id: str, run_id: str) -> Run | None:
-        """A run of a chat by its id, running or ended, while its stream is kept."""
-        chat = self._chats.get(ChatKey(user, chat_id))
-        run = next((run for run in chat.runs.values() if run.id == run_id), None) if chat is not None else None
-        return run if run is not None and await self._is_kept(run) else None
+    async def follow(self, user: str, chat_id: str, after: Place | None = None) -> Reading | None:
+        """Go on reading in a chat: behind a place, or with nothing of it the answer that is being written, whole.
 
-    async def follow(self, run: Run, after: int = -1, *, whole: bool = False) -> AsyncGenerator[Batch, None]:
-        """Read a run from behind `after` to its end. Going away does not stop it.
-
-        With `whole`, a reader that has nothing of the message is told first what it held before this run. Those
-        entries have no numbers: who comes back in the middle of them begins anew.
+        None when nothing is being written; a place that is no longer kept is refused as `NotRecovered`.
         """
-        run.readers += 1
-        run.keep()
-        try:
-            if whole and run.prefix and after < 0:
-                yield Batch(UNNUMBERED, encode_chunks([Start(message_id=run.message_id), *run.prefix]), closed=False)
-                after = 0
-            async with aclosing(read(self._log, run, after, self.settings.heartbeat)) as batches:
-                async for batch in batches:
-                    yield batch
-                    run.noticed.set()
-        finally:
-            run.readers -= 1
-            self._keeper.left(run)
+        key = ChatKey(user, chat_id)
+        if after is not None:
+            return await self._readers.behind(key, after)
+        await self._keeper.meet(key)
+        run = self.running(user, chat_id)
+        head = run.head if run is not None else await self._readers.written_elsewhere(key)
+        return None if head is None else self._readers.whole(head)
+
+    def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
+        """Read a run from its beginning or from behind a number; `whole` with what its message held before."""
+        return self._readers.read(run.head, (-run.before if whole else 0) if after is None else behind(after))
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
         """The user's chats, newest first."""
@@ -190,7 +243,9 @@ class Bridge:
         if before is not None:
             sessions = [session for session in sessions if views.cursor(session) < before]
         waiting = Counter(call.chat for call in await self._gate.waiting(user))
-        page = [self._summary(user, session, waiting[session.id]) for session in sessions[:limit]]
+        writing = [*(run.head for run in self.writing), *await self._readers.all_elsewhere()]
+        active = {head.chat for head in writing if head.user == user}
+        page = [views.summary(session, session.id in active, waiting[session.id]) for session in sessions[:limit]]
         more = views.cursor(sessions[limit - 1]) if len(sessions) > limit else UNSET
         return views.ChatList(page, more)
 
@@ -199,21 +254,23 @@ class Bridge:
     ) -> views.ChatHistory:
         """A chat with its messages, all or a page of them."""
         key = ChatKey(user, chat_id)
-        async with self._chats.locked(key) as chat:
-            await self._keeper.touch(key, chat)
+        await self._keeper.meet(key)
         session, writing, calls = await self._as_it_is(key)
         run = self.running(user, chat_id)
+        elsewhere = None if run is not None else await self._readers.written_elsewhere(key)
         if session is None and run is None:
             raise NotFound("There is no such chat.")
-        told = views.messages_of(session, [run.message for run in writing], calls)
+        said = [run.message for run in writing] or ([views.question(session, elsewhere.said)] if elsewhere else [])
+        told = views.messages_of(session, said, calls)
         messages, more = views.page(told, limit, before)
+        active = run.head if run is not None else elsewhere
         now = iso(self._clock())
         return views.ChatHistory(
             id=chat_id,
             title=views.title_of(session) or (views.title_for(run.message) if run is not None else ""),
             created_at=views.created_at(session) or now,
             updated_at=iso(session.last_update_time) if session is not None else now,
-            active=views.ActiveRun(run.id) if run is not None else None,
+            active=views.ActiveRun(active.run) if active is not None else None,
             messages=messages,
             pending=[views.pending(call) for call in calls if call.state in OPEN],
             next=more,
@@ -223,27 +280,28 @@ class Bridge:
         """Give a chat another title; a running answer owns the session, so its end is awaited first."""
         key = ChatKey(user, chat_id)
         while True:
-            async with self._chats.locked(key) as chat:
+            async with self._keeper.owned(key) as chat:
                 writing = chat.active
                 if not writing:
                     await self._existing(key)
                     await self._adk.rename(key, title)
                     self._news.publish(user, Item(type="chat-updated", chat=chat_id))
                     waiting = sum(call.chat == chat_id for call in await self._gate.waiting(user))
-                    return self._summary(user, await self._existing(key), waiting)
+                    return views.summary(await self._existing(key), False, waiting)
             for run in writing:
                 await run.done.wait()
 
     async def delete(self, user: str, chat_id: str) -> None:
         """Stop what runs in a chat and forget it."""
         key = ChatKey(user, chat_id)
-        async with self._chats.locked(key) as chat:
+        async with self._keeper.owned(key, stop="stopped") as chat:
             for run in chat.active:
                 await run.stop()
             await self._existing(key)
             await self._gate.void(*key, "stopped")
             await self._gate.forget(*key)
             await self._adk.delete(key)
+            await self._log.forget(*key)
             self._chats.forget(key)
         self._news.publish(user, Item(type="chat-updated", chat=chat_id))
 
@@ -270,10 +328,19 @@ class Bridge:
             await asyncio.wait(waits, timeout=self.settings.drain if drain is None else drain)
             await asyncio.gather(*(run.stop() for run in running))
             await asyncio.gather(*waits)
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
         await self._answering.close()
         await self._expiry.close()
+        await self._keeper.close()
+        await self._direct.close()
         await self._adk.close()
         await self._gate.close()
+        await self._signals.close()
+        await self._log.aclose()
+        if self.recorder is not None:
+            await self.recorder.close()
 
     async def _existing(self, key: ChatKey) -> Session:
         session = await self._adk.load(key, recent=0)
@@ -327,7 +394,7 @@ class Bridge:
                 return UserMessage(stored.user_id, tuple(said_in(stored.asked)))
         raise NotFound("There is no such message to answer again.")
 
-    async def _begin(self, key: ChatKey, chat: Chat, turn: TurnInput, message: UserMessage) -> Run:
+    async def _begin(self, key: ChatKey, chat: Chat, turn: TurnInput, message: UserMessage, *, direct: bool) -> Run:
         chat.repeats = 0
         encoder = Encoder(new_id("msg"), explain=self._explain)
         run = Run(new_id("run"), key, message, encoder, request=fingerprint(turn))
@@ -342,7 +409,7 @@ class Bridge:
             await self._prepare(chat, run, turn)
 
         def source(abort: asyncio.Event) -> AsyncGenerator[Event, None]:
-            return self._adk.turn(key, message, run.mark, abort)
+            return (self._direct if direct else self._adk).turn(key, message, run.mark, abort)
 
         return await self._keeper.begin(run, chat, source, prepare=prepare)
 
@@ -372,11 +439,20 @@ class Bridge:
     async def _is_kept(self, run: Run) -> bool:
         return run.active or await self._log.read(run.id, -1, 0) is not None
 
-    def _summary(self, user: str, session: Session, waiting: int) -> views.ChatSummary:
-        active = self.running(user, session.id) is not None
-        return views.ChatSummary(session.id, views.title_of(session), iso(session.last_update_time), active, waiting)
 
+class _Stores(NamedTuple):
+    """The default stores: one file for all, or memory."""
 
-def _default_gate_store(settings: Settings) -> GateStore:
-    path = settings.made_db_path()
-    return MemoryGateStore() if path is None else SqliteGateStore(path)
+    log: StreamLog
+    gate: GateStore
+    signals: Signals
+
+    @classmethod
+    def of(cls, settings: Settings) -> "_Stores":
+        path = settings.made_db_path()
+        ttl, total, each = settings.stream_ttl, settings.stream_bytes, settings.stream_run_bytes
+        if path is None:
+            log = MemoryStreamLog(ttl=ttl, max_bytes=total, max_run_bytes=each)
+            return cls(log, MemoryGateStore(), MemorySignals())
+        log = SqliteStreamLog(path, ttl=ttl, max_bytes=total, max_run_bytes=each)
+        return cls(log, SqliteGateStore(path), SqliteSignals(path))

@@ -1,7 +1,7 @@
 """What this process knows about chats; everything lasting is in the session and in the gate's store."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -44,6 +44,17 @@ class Chat:
         """The run that is writing this message."""
         return next((run for run in self.active if run.message_id == message_id), None)
 
+    def find(self, run_id: str) -> Run | None:
+        """A recent run by its id."""
+        return next((run for run in (*self.runs.values(), *self.unsealed) if run.id == run_id), None)
+
+    def read_anew(self) -> None:
+        """Another worker has had the chat since: what is known of it may be old."""
+        self.read = False
+        self.runs.clear()
+        self.last = None
+        self.unsealed, self.loose = self.active, []
+
     def collect_loose_ends(self) -> None:
         """Note the runs that have ended: they may have left calls unanswered."""
         self.loose += [run.loose_ends() for run in self.unsealed if not run.active]
@@ -57,6 +68,11 @@ class Chat:
         ended = [uid for uid, old in self.runs.items() if not old.active]
         for uid in ended[: max(0, len(self.runs) - _KEPT_RUNS)]:
             del self.runs[uid]
+
+    def recall(self, runs: Sequence[Run]) -> None:
+        """Runs that ended before this process met the chat, oldest first."""
+        for run in runs[-_KEPT_RUNS:]:
+            self.last = self.runs[run.message.id] = run
 
     def continue_with(self, run: Run) -> None:
         """A run goes on with a message: it knows of all its calls, so those before it need not be asked."""

@@ -1,30 +1,41 @@
 """Keeper: what turns and continuations share: the parts of the house, and the order in which a chat is written."""
 
+import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
+import msgspec
 from google.adk.events.event import Event
 
-from adkwire.errors import Unavailable
+from adkwire.errors import Conflict, RequestError, Unavailable
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import PendingCall
 from adkwire.runs.adk import Adk
 from adkwire.runs.chats import Chat, Chats
+from adkwire.runs.crashed import closing_of
 from adkwire.runs.history import Turn, turns
 from adkwire.runs.news import Item, News
-from adkwire.runs.own_events import LooseEnds, Response, why_not
+from adkwire.runs.own_events import LOST, LooseEnds, Response, why_not, without_answers
 from adkwire.runs.parked import loose_ends_of, recover, responses_of
-from adkwire.runs.run import Prepare, Run, Source
+from adkwire.runs.recording import Recorder
+from adkwire.runs.run import STOP_PATIENCE, Prepare, Run, Source
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
-from adkwire.stores.base import StreamLog
-from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Explain
+from adkwire.stores.base import RunHead, Signals, StreamLog
+from adkwire.wire.chunks import Chunk, decode_chunk
+from adkwire.wire.encoder import Encoder, Explain
 from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
+
+STOP = "stop"
+"""The topic on which workers ask each other to stop what they write."""
+_LOOK = 0.1
+_PATIENCE = 2 * STOP_PATIENCE
+"""Seconds that another worker has to give a chat free, and how often is looked."""
 
 
 @dataclass
@@ -38,30 +49,112 @@ class Keeper:
     chats: Chats
     news: News
     explain: Explain
+    signals: Signals
+    recorder: Recorder | None = None
     draining: bool = False
     answered: Callable[[PendingCall], None] = lambda call: None
     """Called for calls that have their answer and may go on."""
+    _tasks: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
 
     def refuse_when_draining(self) -> None:
         """No new work while the server goes down."""
         if self.draining:
             raise Unavailable("The server is going down.", hint="Try again in a moment.")
 
-    async def touch(self, key: ChatKey, chat: Chat) -> None:
+    @asynccontextmanager
+    async def owned(self, key: ChatKey, *, stop: str = "") -> AsyncGenerator[Chat, None]:
+        """A chat for one at a time, here and on all other workers, with what its last owner left behind settled.
+
+        While another worker writes in it, that one is asked to stop (if `stop` says why) and waited for.
+        """
+        async with self.chats.locked(key) as chat:
+            await self._own(key, chat, stop)
+            try:
+                await self._settle(key, chat)
+                yield chat
+            finally:
+                if not chat.active:
+                    await self.signals.release(_lease(key))
+
+    async def meet(self, key: ChatKey) -> None:
+        """See to a chat that this process has not met: what is left of a worker that is gone is settled."""
+        async with self.chats.locked(key) as chat:
+            if chat.read or await self.signals.holder(_lease(key)) not in (None, self.signals.worker):
+                return
+        async with self.owned(key):
+            pass
+
+    async def look_after(self, head: RunHead) -> None:
+        """Somebody waits for a run of another worker: when that one is gone, it is closed here."""
+        key = ChatKey(head.user, head.chat)
+        if await self.signals.holder(_lease(key)) is None:
+            async with self.owned(key):
+                pass
+
+    async def _own(self, key: ChatKey, chat: Chat, stop: str) -> None:
+        waited = 0.0
+        while (last := await self.signals.acquire(_lease(key))) is None:
+            if stop and not waited:
+                await self.signals.send(STOP, msgspec.json.encode(Stop(*key, why=stop)))
+            if waited > _PATIENCE:
+                raise Conflict("Another worker is busy with this chat.", hint="Wait for it, or stop it.")
+            await asyncio.sleep(_LOOK)
+            waited += _LOOK
+        if last not in ("", self.signals.worker):
+            chat.read_anew()
+
+    def _let_go(self, key: ChatKey) -> None:
+        """Give the chat back once nothing writes in it."""
+        task = asyncio.create_task(self._release(key), name=f"adkwire-release-{key.chat}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _release(self, key: ChatKey) -> None:
+        try:
+            async with self.chats.locked(key) as chat:
+                if not chat.active:
+                    await self.signals.release(_lease(key))
+        except RequestError as error:
+            logger.warning("chat %s could not be given back: %s", key.chat, error.message)
+
+    async def _settle(self, key: ChatKey, chat: Chat) -> None:
         """Read the session once, when this process first meets the chat, and settle what another one left."""
         if chat.read:
             return
         told = await self.turns(key)
-        encoder = None
-        if told:
-            encoder, _ = told[-1].encoder()
-            encoder.pause()
-            chat.loose = [loose_ends_of(told[-1], encoder)]
-        await recover(self.gate, key, encoder)
+        await recover(self.gate, key, _paused(told[-1]) if told else None)
+        if await self._close_crashed(key, chat, told):
+            told = await self.turns(key)
+        chat.loose = [loose_ends_of(told[-1], _paused(told[-1]))] if told else []
         chat.answered = {turn.user_id for turn in told}
+        # A message that the session has never seen may come again: nothing was done about it.
+        chat.recall([Run.over(head) for head in await self.log.runs(*key) if head.said in chat.answered])
         chat.read = True
         for call in await self.gate.undecided(*key):
             self.answered(call)
+
+    async def _close_crashed(self, key: ChatKey, chat: Chat, told: Sequence[Turn]) -> bool:
+        """End the runs whose process is gone, so that stream and history say the same."""
+        crashed = [head for head in await self.log.unclosed() if (head.user, head.chat) == key]
+        for head in crashed:
+            if chat.find(head.run) is None:
+                await self._close(key, head, next((turn for turn in told if turn.message_id == head.message), None))
+        return bool(crashed)
+
+    async def _close(self, key: ChatKey, head: RunHead, turn: Turn | None) -> None:
+        turn = turn or Turn(head.message, head.said, "")
+        calls = {call.call: call for call in await self.gate.of(*key)}
+        lost: dict[str, Response] = {
+            call.id: {"error": LOST} for call in _paused(turn).waiting() if call.id not in calls
+        }
+        shown = [decode_chunk(entry) for entry in await _all_of(self.log, head)]
+        known = {**responses_of(calls.values()), **lost}
+        closing = closing_of(turn, shown, known, self.explain, self.adk.agent_name)
+        retryable = {call.call for call in calls.values() if call.can_be_retried}
+        await self.adk.append(key, without_answers(closing.events, retryable))
+        await self.log.append(head.run, encode_chunks(closing.tail))
+        await self.log.close(head.run)
+        logger.warning("run %s in chat %s was cut off when its server ended; it is closed", head.run, key.chat)
 
     async def exists(self, key: ChatKey) -> bool:
         """Whether the user has this chat."""
@@ -77,6 +170,8 @@ class Keeper:
     ) -> Run:
         """Let a run write in its chat."""
         run.ended = self._ended
+        if self.recorder is not None:
+            source = self.recorder.tap(run.key, source)
         await run.begin(self.adk, self.gate, self.log, source, prepare)
         if goes_on:
             chat.continue_with(run)
@@ -91,14 +186,12 @@ class Keeper:
         return run
 
     def _ended(self, run: Run) -> None:
+        self._let_go(run.key)
         self.news.publish(run.key.user, Item(type="run-ended", chat=run.key.chat, run=run.id))
 
     async def told(self, run: Run, chunks: Sequence[Chunk]) -> Run:
         """A run that is over before it began: it only has something to say."""
-        await self.log.append(run.id, encode_chunks(chunks))
-        await self.log.close(run.id)
-        run.message = run.message._replace(parts=())
-        run.done.set()
+        await run.tell(self.log, chunks)
         return run
 
     def left(self, run: Run) -> None:
@@ -138,6 +231,38 @@ class Keeper:
             state=call.outcome or call.state,
         )
         self.news.publish(call.user, item)
+
+    async def close(self) -> None:
+        """Wait for what was begun here."""
+        await asyncio.gather(*self._tasks)
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """What one worker asks of the others: to stop what they write in a chat."""
+
+    user: str
+    chat: str
+    run: str | None = None
+    why: str = "stopped"
+
+
+def _lease(key: ChatKey) -> str:
+    return f"chat {key.user}\n{key.chat}"
+
+
+def _paused(turn: Turn) -> Encoder:
+    encoder, _ = turn.encoder()
+    encoder.pause()
+    return encoder
+
+
+async def _all_of(log: StreamLog, head: RunHead) -> list[bytes]:
+    """What readers of a run have been shown, with what its message held before."""
+    first, found = -head.before, list[bytes]()
+    while (batch := await log.read(head.run, first - 1, 0)) is not None and batch.entries:
+        found += batch.entries
+        first = batch.first + len(batch.entries)
+    return found[: head.before] + found[head.before + 1 :] if head.before else found
 
 
 def new_id(kind: str) -> str:

@@ -1,7 +1,7 @@
 """Events that adkwire itself writes into a session: what ADK left out, and the answers it has to get."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from google.adk.events.event import Event
@@ -80,6 +80,25 @@ def response_event(
         content=types.Content(role="user", parts=parts),
         custom_metadata=marked(None, mark),
     )
+
+
+def without_answers(events: Iterable[Event], calls: Collection[str]) -> list[Event]:
+    """The events without the answers to some calls: a person may yet let those run again."""
+    kept: list[Event] = []
+    for event in events:
+        parts = [
+            part for part in _parts(event) if part.function_response is None or part.function_response.id not in calls
+        ]
+        if len(parts) < len(_parts(event)):
+            content = types.Content(role="user", parts=parts)
+            kept += [event.model_copy(update={"content": content})] if parts else []
+        else:
+            kept.append(event)
+    return kept
+
+
+def _parts(event: Event) -> list[types.Part]:
+    return (event.content.parts if event.content is not None else None) or []
 
 
 def ending_event(cut: BaseException, author: str, invocation_id: str, mark: dict[str, Any]) -> Event:

@@ -23,9 +23,9 @@ from adkwire.runs.history import mark_of
 from adkwire.runs.own_events import LOST, LooseEnds, Response, ending_event, partial_event, told_of, why_not
 from adkwire.runs.parked import responses_of
 from adkwire.runs.sessions import ChatKey
-from adkwire.stores.base import Batch, StreamLog
+from adkwire.stores.base import RunHead, StreamLog
 from adkwire.wire.calls import UNFINISHED
-from adkwire.wire.chunks import Chunk, Error
+from adkwire.wire.chunks import Chunk
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import Encoder
 from adkwire.wire.profiles import encode_chunks
@@ -66,12 +66,15 @@ class Run:
         self.encoder = encoder
         self.request = request
         """The fingerprint of the request that began it."""
-        self.prefix = prefix
+        self._before = encode_chunks([encoder.start(), *prefix]) if prefix else []
         """What its message held before, for those who come without it."""
+        self.before = len(self._before)
         self.delivers = frozenset(delivers)
         """The calls whose answers it brings to the agent."""
         self.mark = mark_of(self.message_id, message.id)
         self.done = asyncio.Event()
+        self.closed = False
+        """Whether its stream will get no more, not even its end."""
         self.noticed = asyncio.Event()
         """Set when somebody has read the first of it."""
         self.readers = 0
@@ -84,6 +87,29 @@ class Run:
         self._deadline: asyncio.TimerHandle | None = None
         self._invocation = invocation
         self._author = author
+
+    @classmethod
+    def over(cls, head: RunHead) -> "Run":
+        """A run that has ended, maybe in another process, and whose stream is still kept."""
+        said = UserMessage(head.said, ())
+        run = cls(
+            head.run,
+            ChatKey(head.user, head.chat),
+            said,
+            Encoder(head.message),
+            request=head.request,
+            delivers=head.delivers,
+        )
+        run.before = head.before
+        run.closed = True
+        run.done.set()
+        return run
+
+    @property
+    def head(self) -> RunHead:
+        """What any worker must know of it."""
+        delivers = tuple(sorted(self.delivers))
+        return RunHead(self.id, *self.key, self.message_id, self.message.id, self.request, delivers, self.before)
 
     @property
     def active(self) -> bool:
@@ -100,17 +126,30 @@ class Run:
     ) -> None:
         """Say `start` at once, then let the task do the rest."""
         try:
-            await log.append(self.id, encode_chunks([self.encoder.start()]))
+            await self._open(log, [self.encoder.start()])
         except BaseException:
             self.done.set()
             raise
         driving = self._drive(adk, gate, log, source, prepare)
         self._task = asyncio.create_task(driving, name=f"adkwire-run-{self.id}")
 
+    async def tell(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
+        """Be over before it began: it only has something to say."""
+        await self._open(log, chunks)
+        self.message = self.message._replace(parts=())
+        self.done.set()
+        await log.close(self.id)
+        self.closed = True
+
+    async def _open(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
+        await log.open(self.head, self._before)
+        self._before = []
+        await log.append(self.id, encode_chunks(chunks))
+
     async def stop(self) -> None:
         """End it, and return when nothing more can come of it."""
         self._abort.set()
-        if self._task is not None and not self.done.is_set():
+        if self._task is not None and not self._task.done():
             if self._queued:
                 self._task.cancel()
             await asyncio.wait([self._task], timeout=STOP_PATIENCE)
@@ -196,7 +235,6 @@ class Run:
         try:
             await self._attempt(store, "its end could not be stored")
             await self._attempt(write, "the end of its stream could not be written")
-            await self._attempt(partial(log.close, self.id), "its stream could not be closed")
         finally:
             self.keep()
             adk.forget(self._invocation)
@@ -204,6 +242,9 @@ class Run:
             self.done.set()
             if self.ended is not None:
                 self.ended(self)
+            # Only now: who has read the end must be able to go on, and not meet a chat that is busy.
+            await self._attempt(partial(log.close, self.id), "its stream could not be closed")
+            self.closed = True
 
     async def _attempt(self, step: Callable[[], Awaitable[None]], failure: str) -> None:
         """One step of the end. Neither an error nor an impatient stop keeps the next ones from being tried."""
@@ -261,16 +302,3 @@ def _store_may_be_away() -> Generator[None, None, None]:
 def fingerprint(turn: TurnInput) -> bytes:
     """What makes two requests the same, without keeping the pictures in them."""
     return hashlib.blake2b(msgspec.msgpack.encode(turn), digest_size=16).digest()
-
-
-async def read(log: StreamLog, run: Run, after: int, heartbeat: float) -> AsyncGenerator[Batch, None]:
-    """Everything behind `after` until the run ends; an empty batch is a heartbeat."""
-    while (batch := await log.read(run.id, after, heartbeat)) is not None:
-        if not (batch.entries or batch.closed or run.active):
-            break
-        yield batch
-        after = batch.first + len(batch.entries) - 1
-        if batch.closed:
-            return
-    gone = Error(error_text="This answer is no longer kept as a stream. Load the chat again to see it.")
-    yield Batch(after + 1, encode_chunks([gone]), closed=True)

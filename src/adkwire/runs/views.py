@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from adkwire.errors import Unprocessable
 from adkwire.gate.records import PendingCall, State
 from adkwire.runs.adk import CREATED, TITLE
-from adkwire.runs.history import Since, turns, user_parts
+from adkwire.runs.history import Since, said_in, turns, user_parts
 from adkwire.runs.parked import answered_since, sealed_since
 from adkwire.wire.chunks import Json
 from adkwire.wire.decoder import UserMessage
@@ -67,6 +67,18 @@ class ChatHistory(msgspec.Struct, rename="camel"):
     messages: list[UIMessage]
     pending: list[Pending]
     next: str | UnsetType = UNSET
+
+
+def summary(session: Session, active: bool, waiting: int) -> ChatSummary:
+    """A chat as a line of the list."""
+    return ChatSummary(session.id, title_of(session), iso(session.last_update_time), active, waiting)
+
+
+def question(session: Session | None, message_id: str) -> UserMessage:
+    """What a user said, as the session has it."""
+    told = turns(session.events) if session is not None else []
+    asked = next((turn.asked for turn in told if turn.user_id == message_id), None)
+    return UserMessage(message_id, tuple(said_in(asked)) if asked is not None else ())
 
 
 def pending(call: PendingCall) -> Pending:

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,14 +22,16 @@ from adkwire.runs.adk import Target, warm_up
 from adkwire.server.chat import ChatRoutes
 from adkwire.server.chats import ChatsRoutes
 from adkwire.server.ops import OpsRoutes
-from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator, error_response
+from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, Rates, authenticator, error_response
+from adkwire.server.socket import SocketRoutes, Sockets
 from adkwire.settings import Settings
-from adkwire.stores.base import GateStore, StreamLog
+from adkwire.stores.base import GateStore, Signals, StreamLog
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
     from google.adk.artifacts import BaseArtifactService
     from google.adk.memory import BaseMemoryService
+    from google.adk.models.base_llm import BaseLlm
     from google.adk.sessions import BaseSessionService
 
 _PAGE_HEADERS = {
@@ -59,6 +61,8 @@ class Bridge(runs.Bridge):
         policy: Policy | None = None,
         stream_log: StreamLog | None = None,
         gate_store: GateStore | None = None,
+        signals: Signals | None = None,
+        offline_model: "BaseLlm | None" = None,
     ) -> None:
         super().__init__(
             agent,
@@ -69,8 +73,12 @@ class Bridge(runs.Bridge):
             policy=policy,
             stream_log=stream_log,
             gate_store=gate_store,
+            signals=signals,
+            offline_model=offline_model,
         )
         self._authenticate = authenticate
+        self._rates = Rates(self.settings.chats_per_minute)
+        self._sockets = Sockets(self.settings.sockets_per_user)
 
     def router(self) -> "APIRouter":
         """All routes under `/api`, guarded, for `app.include_router(...)`."""
@@ -84,11 +92,13 @@ class Bridge(runs.Bridge):
         """The same routes for a plain Starlette app."""
         guard = self.guard()
         preflight = guard.protect(guard.preflight, identity=False)
-        return [
+        routes: list[BaseRoute] = [
             Route(path, endpoint, methods=[method], include_in_schema=False)
             for path, methods in self.endpoints(guard).items()
             for method, endpoint in {**methods, "OPTIONS": preflight}.items()
         ]
+        socket = SocketRoutes(self, self._sockets, self._rates)
+        return [*routes, WebSocketRoute("/api/chat/ws", guard.protect_socket(socket.chat))]
 
     def guard(self) -> Guard:
         """The door of this bridge's routes."""
@@ -96,13 +106,14 @@ class Bridge(runs.Bridge):
 
     def endpoints(self, guard: Guard) -> dict[str, dict[str, GuardedEndpoint]]:
         """Every route by path and method, behind the guard."""
-        chat, chats, ops = ChatRoutes(self), ChatsRoutes(self), OpsRoutes(self)
+        chat, chats, ops = ChatRoutes(self, self._rates), ChatsRoutes(self), OpsRoutes(self)
         protect = guard.protect
         return {
             "/api/chat": {"POST": protect(chat.post)},
             "/api/chat/{chat}/stream": {"GET": protect(chat.resume)},
             "/api/chat/{chat}/stop": {"POST": protect(chat.stop)},
             "/api/chat/{chat}/calls/{call}": {"POST": protect(chat.answer)},
+            "/api/gemini": {"POST": protect(chat.post_direct)},
             "/api/chats": {"GET": protect(chats.index)},
             "/api/chats/{chat}": {
                 "GET": protect(chats.show),
@@ -114,11 +125,17 @@ class Bridge(runs.Bridge):
             "/api/info": {"GET": protect(ops.info)},
         }
 
+    async def close(self, *, drain: float | None = None) -> None:
+        """Take no more turns, let running ones end, and close each socket when what it follows has ended."""
+        self._sockets.drain()
+        await super().close(drain=drain)
+        await self._sockets.close()
+
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncGenerator[None]:
         """Warm up at the start, let running answers end at the end."""
         warming = asyncio.create_task(asyncio.to_thread(warm_up), name="adkwire-warm-up")
-        self.watch_expiry()
+        self.watch()
         try:
             yield
         finally:
@@ -132,11 +149,12 @@ def create_app(
     settings: Settings | None = None,
     authenticate: Authenticate | None = None,
     policy: Policy | None = None,
+    offline_model: "BaseLlm | None" = None,
 ) -> Starlette:
     """A whole server around an agent, or around a Bridge that has its own settings: the API, health, and the page."""
     if not isinstance(agent, Bridge):
-        bridge = Bridge(agent, settings=settings, authenticate=authenticate, policy=policy)
-    elif settings is None and authenticate is None and policy is None:
+        bridge = Bridge(agent, settings=settings, authenticate=authenticate, policy=policy, offline_model=offline_model)
+    elif settings is None and authenticate is None and policy is None and offline_model is None:
         bridge = agent
     else:
         raise TypeError("a Bridge has its settings already; give create_app the agent, or the Bridge alone")

@@ -31,7 +31,7 @@ class OpsRoutes:
 
     async def info(self, request: Request) -> Response:
         """What this server is and can do."""
-        settings = self._bridge.settings
+        settings, direct = self._bridge.settings, self._bridge.direct
         return as_json(
             {
                 "name": "adkwire",
@@ -39,7 +39,8 @@ class OpsRoutes:
                 "agent": self._bridge.agent_name,
                 "model": self._bridge.model_name,
                 "offline": self._bridge.offline,
-                "modes": ["sse"],
+                "modes": ["sse", "websocket", *(["gemini"] if direct.name is not None else [])],
+                "gemini": {"model": direct.name, "offline": direct.offline} if direct.name is not None else None,
                 "tools": [
                     {"name": tool.name, "kind": tool.kind, "asks": tool.asks, "schema": tool.schema}
                     for tool in await self._bridge.tools()

@@ -4,20 +4,24 @@ The guard wraps each route of ours as plain ASGI, so it also holds when the rout
 """
 
 import asyncio
+import contextlib
 import hmac
 import inspect
 import ipaddress
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from adkwire.errors import (
     BadRequest,
@@ -42,6 +46,12 @@ _MANY_USERS = 10_000
 _REFILLED = 60.0
 _BODY_PATIENCE = 60
 """Seconds a body has to arrive, so that slow senders do not pile up."""
+_TOKEN_PROTOCOL = "adkwire.token."  # noqa: S105 - what stands before one
+"""What a browser puts before its token among the subprotocols of a socket: it can set no headers there."""
+_PUBLIC = frozenset({"client", "chat"})
+"""What may be seen of the query of a socket's address."""
+_REFUSED = 1008
+_FAILED = 1011
 _DRAIN_FACTOR = 4
 """An oversized body is read up to this many limits, so that the client gets to see the refusal."""
 
@@ -56,6 +66,7 @@ class User:
 Authenticate = Callable[[HTTPConnection], User | Awaitable[User]]
 """Names the user of a request or a socket, or raises `Unauthorized` or `Forbidden`."""
 Handler = Callable[[Request], Awaitable[Response]]
+SocketHandler = Callable[[WebSocket], Awaitable[None]]
 
 
 def local_user(connection: HTTPConnection) -> User:
@@ -70,12 +81,22 @@ def token_user(token: str) -> Authenticate:
     expected = token.encode()
 
     def authenticate(connection: HTTPConnection) -> User:
-        scheme, _, given = connection.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), expected):
+        if not any(hmac.compare_digest(given, expected) for given in _tokens(connection)):
             raise Unauthorized("A valid token is needed.", hint="Send it as `Authorization: Bearer <token>`.")
         return User("owner")
 
     return authenticate
+
+
+def _tokens(connection: HTTPConnection) -> list[bytes]:
+    """The tokens that are shown: in the header, or where a browser can put one when it opens a socket."""
+    scheme, _, given = connection.headers.get("authorization", "").partition(" ")
+    tokens = [given.strip()] if scheme.lower() == "bearer" else []
+    if connection.scope["type"] == "websocket":
+        offered: list[str] = connection.scope.get("subprotocols") or []
+        tokens += connection.query_params.getlist("token")
+        tokens += [name.removeprefix(_TOKEN_PROTOCOL) for name in offered if name.startswith(_TOKEN_PROTOCOL)]
+    return [token.encode(errors="surrogatepass") for token in tokens]
 
 
 def authenticator(settings: Settings) -> Authenticate:
@@ -97,10 +118,18 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def user_of(request: Request) -> User:
+def user_of(connection: HTTPConnection) -> User:
     """The user the guard has let in."""
-    user: User = request.scope[_USER]
+    user: User = connection.scope[_USER]
     return user
+
+
+def chosen_subprotocol(connection: HTTPConnection, known: str) -> str | None:
+    """The subprotocol to agree on. A browser that offers some wants one of them: at worst the one with its token."""
+    offered: list[str] = connection.scope.get("subprotocols") or []
+    if known in offered:
+        return known
+    return next((name for name in offered if name.startswith(_TOKEN_PROTOCOL)), None)
 
 
 class Guard:
@@ -115,6 +144,10 @@ class Guard:
     def protect(self, handler: Handler, *, identity: bool = True) -> "GuardedEndpoint":
         """An endpoint behind the door; without `identity` for what anybody may see."""
         return GuardedEndpoint(self, handler, identity)
+
+    def protect_socket(self, handler: SocketHandler) -> "GuardedSocket":
+        """A socket behind the same door: the handler gets it when it knows the user, not yet accepted."""
+        return GuardedSocket(self, handler)
 
     def check_host(self, headers: Headers) -> None:
         """Refuse a Host that is not ours: a page of another site that points its name at us."""
@@ -196,6 +229,52 @@ class GuardedEndpoint:
             await replies.refuse(None, scope, receive)
 
 
+class GuardedSocket:
+    """A handler of sockets as an ASGI endpoint that checks first, before anything is accepted."""
+
+    def __init__(self, guard: Guard, handler: SocketHandler) -> None:
+        self._guard = guard
+        self._handler = handler
+        self.__name__ = handler.__name__
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, then let the handler talk."""
+        socket = WebSocket(scope, receive, send)
+        try:
+            await self._let_in(socket)
+            await self._handler(socket)
+        except (OSError, WebSocketDisconnect):
+            logger.debug("%s: the client went away", scope["path"])
+        except RequestError as error:
+            await _refuse_socket(socket, error)
+        except Exception:
+            logger.exception("%s failed", scope["path"])
+            await _refuse_socket(socket, None)
+
+    async def _let_in(self, socket: WebSocket) -> None:
+        try:
+            self._guard.check_host(socket.headers)
+            self._guard.check_origin(socket.headers)
+            socket.scope[_USER] = await self._guard.identify(socket)
+        finally:
+            # Servers log the address of a socket when it is accepted or refused, and it may hold a secret.
+            public = [(name, value) for name, value in socket.query_params.multi_items() if name in _PUBLIC]
+            socket.scope["query_string"] = urlencode(public).encode()
+
+
+async def _refuse_socket(socket: WebSocket, error: RequestError | None) -> None:
+    """Say no as HTTP does, where the server can; an open socket is closed."""
+    with contextlib.suppress(OSError, WebSocketDisconnect):
+        if socket.application_state is WebSocketState.CONNECTED:
+            await socket.close(_FAILED, "the server failed")
+        elif socket.application_state is WebSocketState.CONNECTING:
+            await socket.receive()
+            if "websocket.http.response" in (socket.scope.get("extensions") or {}):
+                await socket.send_denial_response(error_response(error))
+            else:
+                await socket.close(_REFUSED, error.code if error is not None else "internal")
+
+
 class _Replies:
     """The way out: adds headers to the response, and refuses in our own form if nothing was sent yet."""
 
@@ -260,29 +339,80 @@ async def read_body(request: Request, limit: int) -> bytes:
     return bytes(body)
 
 
+class Bucket:
+    """Tokens to take: full at first, refilled evenly, so that it is full again after `seconds`."""
+
+    def __init__(self, size: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._size = size
+        self._seconds = seconds
+        self._clock = clock
+        self._left = float(size)
+        self.used_at = clock()
+
+    def take(self) -> float:
+        """Use one token: 0, or in how many seconds there will be one."""
+        now = self._clock()
+        self._left = min(self._size, self._left + (now - self.used_at) * self._size / self._seconds)
+        self.used_at = now
+        if self._left < 1:
+            return (1 - self._left) * self._seconds / self._size
+        self._left -= 1
+        return 0.0
+
+
 class Rates:
-    """A bucket of tokens for each user: full at first, refilled evenly."""
+    """How many messages each user may send a minute; 0 sets no limit."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_minute = per_minute
         self._clock = clock
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._buckets: dict[str, Bucket] = {}
 
     def take(self, user: str) -> None:
-        """Use one token, or say when there will be one."""
+        """Count one, or say when it may come."""
         if not self._per_minute:
             return
-        now = self._clock()
-        left, at = self._buckets.get(user, (float(self._per_minute), now))
-        left = min(self._per_minute, left + (now - at) * self._per_minute / 60)
-        if left < 1:
-            wait = (1 - left) * 60 / self._per_minute
+        bucket = self._buckets.setdefault(user, Bucket(self._per_minute, _REFILLED, self._clock))
+        if wait := bucket.take():
             raise TooMany(f"Too many messages; try again in {max(1, round(wait))} s.", retry_after=wait)
-        self._buckets[user] = (left - 1, now)
         if len(self._buckets) > _MANY_USERS:
-            self._forget_full(now)
+            self._forget_full()
 
-    def _forget_full(self, now: float) -> None:
-        full = [user for user, (_, at) in self._buckets.items() if now - at > _REFILLED]
-        for user in full:
-            del self._buckets[user]
+    def _forget_full(self) -> None:
+        now = self._clock()
+        self._buckets = {user: bucket for user, bucket in self._buckets.items() if now - bucket.used_at <= _REFILLED}
+
+
+class Seats:
+    """How many sockets each user has open."""
+
+    def __init__(self, per_user: int) -> None:
+        self._per_user = per_user
+        self._taken: Counter[str] = Counter()
+
+    def take(self, user: str) -> "Seat | None":
+        """Have one more; None when that is too many."""
+        if self._taken[user] >= self._per_user:
+            return None
+        self._taken[user] += 1
+        return Seat(self, user)
+
+    def give_back(self, user: str) -> None:
+        """Have one less."""
+        self._taken[user] -= 1
+        if not self._taken[user]:
+            del self._taken[user]
+
+
+class Seat:
+    """The right to one open socket."""
+
+    def __init__(self, seats: Seats, user: str) -> None:
+        self._seats: Seats | None = seats
+        self._user = user
+
+    def leave(self) -> None:
+        """Give it back; once is enough."""
+        if self._seats is not None:
+            self._seats.give_back(self._user)
+            self._seats = None

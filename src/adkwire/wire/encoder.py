@@ -38,10 +38,13 @@ if TYPE_CHECKING:
     from google.genai import types
 
 ABORTED = "INVOCATION_ABORTED"
+SERVER_STOPPED = "SERVER_STOPPED"
+"""The error code of our own for an answer whose server was gone before its end."""
 OWN_STATE = "adkwire:"
 """Session state keys with this prefix are ours and are not shown."""
 
 _EMPTY_ANSWER = "MODEL_RETURNED_NO_CONTENT"
+_OWN_WORDS = {SERVER_STOPPED: "The server stopped before this answer was finished. Ask again to go on."}
 
 
 @dataclass(slots=True)
@@ -87,14 +90,15 @@ Explain: TypeAlias = Callable[[Failure], str]
 
 def explain_briefly(failure: Failure) -> str:
     """Name the failure and keep its words on the server: they may hold what a visitor should not read."""
-    return f"The agent could not answer ({failure.code}). Try again; the server's log says what happened."
+    briefly = f"The agent could not answer ({failure.code}). Try again; the server's log says what happened."
+    return _OWN_WORDS.get(failure.code, briefly)
 
 
 def explain_fully(failure: Failure) -> str:
     """Name the failure with its words: for the developer's own machine."""
     return (
         f"The agent could not answer: {failure.code}: {failure.message}"
-        if failure.message
+        if failure.message and failure.code not in _OWN_WORDS
         else explain_briefly(failure)
     )
 
@@ -372,7 +376,7 @@ class Encoder:
             self._finish = FINISH_REASONS.get(enum_name(event.finish_reason), "other")
         if event.error_code == ABORTED:
             self._aborted = True
-        elif event.error_code and event.error_code != _EMPTY_ANSWER:
+        elif event.error_code and event.error_code != _EMPTY_ANSWER and not _is_cut_short(event):
             self._failure = Failure(event.error_code, event.error_message or "")
 
     def _sources_of(self, event: "Event", out: list[Chunk]) -> None:
@@ -393,6 +397,12 @@ class Encoder:
                 out.append(c.Data(type="data-state", data={"delta": shown}))
         if actions.artifact_delta:
             out.append(c.Data(type="data-artifact", data={"versions": dict(actions.artifact_delta)}))
+
+
+def _is_cut_short(event: "Event") -> bool:
+    """Whether the error is only the reason why the model ended early; what it said until then is an answer."""
+    said = event.content is not None and bool(event.content.parts)
+    return said and event.error_code == enum_name(event.finish_reason)
 
 
 def for_latecomers(chunks: Iterable[Chunk]) -> list[Chunk]:

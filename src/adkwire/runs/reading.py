@@ -1,0 +1,130 @@
+"""Readers of runs: each at its own pace, from the beginning or from a place, to the end. Going away stops nothing."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import NamedTuple, TypeAlias
+
+from adkwire.errors import NotRecovered
+from adkwire.runs.keeper import Keeper
+from adkwire.runs.run import Run
+from adkwire.runs.sessions import ChatKey
+from adkwire.stores.base import Batch, RunHead, StreamLog
+from adkwire.wire.chunks import Error
+from adkwire.wire.profiles import encode_chunks
+
+_GONE = "This answer is no longer kept as a stream. Load the chat again to see it."
+
+Writes: TypeAlias = Callable[[], Awaitable[bool]]
+"""Whether somebody still writes a run; asked when nothing has come for a while."""
+
+
+class Place(NamedTuple):
+    """What a reader has got last: a run and the number of an entry."""
+
+    run: str
+    number: int
+
+
+class Reading(NamedTuple):
+    """One reader of a run. An empty batch is a heartbeat."""
+
+    run: str
+    batches: AsyncGenerator[Batch, None]
+
+
+class Readers:
+    """Lets anybody read any run that is kept, whichever worker writes it."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    async def behind(self, key: ChatKey, place: Place) -> Reading:
+        """What comes behind a place."""
+        head = await self._keeper.log.head(place.run)
+        if head is None or (head.user, head.chat) != key:
+            raise NotRecovered("This answer is no longer kept as a stream.", hint="Load the chat again to see it.")
+        if self._local(head) is None:
+            await self._keeper.look_after(head)
+        return self.read(head, behind(place.number))
+
+    async def written_elsewhere(self, key: ChatKey) -> RunHead | None:
+        """What another worker writes in a chat."""
+        return next((head for head in await self.all_elsewhere() if (head.user, head.chat) == key), None)
+
+    async def all_elsewhere(self) -> list[RunHead]:
+        """What other workers write."""
+        return [head for head in await self._keeper.log.unclosed() if self._local(head) is None]
+
+    def whole(self, head: RunHead) -> Reading:
+        """A run with what its message held before."""
+        return self.read(head, -head.before)
+
+    def read(self, head: RunHead, first: int) -> Reading:
+        """A run from an entry on."""
+        run = self._local(head)
+        return Reading(head.run, self._elsewhere(head, first) if run is None else self._here(run, first))
+
+    def _local(self, head: RunHead) -> Run | None:
+        chat = self._keeper.chats.get(ChatKey(head.user, head.chat))
+        return chat.find(head.run) if chat is not None else None
+
+    async def _here(self, run: Run, first: int) -> AsyncGenerator[Batch, None]:
+        async def writes() -> bool:
+            return not run.closed
+
+        run.readers += 1
+        run.keep()
+        try:
+            async with aclosing(self._read(run.id, first, writes)) as batches:
+                async for batch in batches:
+                    yield batch
+                    run.noticed.set()
+        finally:
+            run.readers -= 1
+            self._keeper.left(run)
+
+    def _elsewhere(self, head: RunHead, first: int) -> AsyncGenerator[Batch, None]:
+        async def writes() -> bool:
+            await self._keeper.look_after(head)
+            return True
+
+        return self._read(head.run, first, writes)
+
+    def _read(self, run: str, first: int, writes: Writes) -> AsyncGenerator[Batch, None]:
+        return read(self._keeper.log, run, first, self._keeper.settings.heartbeat, writes)
+
+
+def behind(number: int) -> int:
+    """The number to go on with. Behind what the message held before comes 1: it has a `start` of its own."""
+    return number + 1 or 1
+
+
+async def read(log: StreamLog, run: str, first: int, heartbeat: float, writes: Writes) -> AsyncGenerator[Batch, None]:
+    """Everything from `first` on until the run ends; who has fallen out of what is kept is told so."""
+    while (batch := await log.read(run, first - 1, heartbeat)) is not None and batch.first == first:
+        if not (batch.entries or batch.closed or await writes()):
+            break
+        for piece in _with_one_start(batch):
+            yield piece
+        if batch.closed:
+            return
+        first = max(_end(batch), 1) if _joins(batch) else _end(batch)
+    yield Batch(first, encode_chunks([Error(error_text=_GONE)]), closed=True)
+
+
+def _end(batch: Batch) -> int:
+    return batch.first + len(batch.entries)
+
+
+def _joins(batch: Batch) -> bool:
+    return batch.first < 0 <= _end(batch)
+
+
+def _with_one_start(batch: Batch) -> list[Batch]:
+    """What goes from before a run into the run itself would say `start` twice."""
+    if not _joins(batch):
+        return [batch]
+    before, rest = batch.entries[: -batch.first], batch.entries[1 - batch.first :]
+    if not rest:
+        return [Batch(batch.first, before, batch.closed)]
+    return [Batch(batch.first, before, closed=False), Batch(1, rest, batch.closed)]

@@ -1,0 +1,461 @@
+"""Replay: a recording answers instead of an agent.
+
+Every chat begins at the beginning of the recording, whatever its id: each turn of the client gets the next answer, each
+answer to calls the next continuation. What the client says does not matter.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET
+
+from adkwire.errors import Conflict, NotFound, NotRecovered
+from adkwire.gate.records import AuditEntry, Given, PendingCall, State
+from adkwire.runs import views
+from adkwire.runs.adk import ToolInfo
+from adkwire.runs.bridge import Bridge
+from adkwire.runs.direct import Direct
+from adkwire.runs.history import user_parts
+from adkwire.runs.keeper import new_id
+from adkwire.runs.news import Item, News
+from adkwire.runs.reading import Place, Reading, behind, read
+from adkwire.runs.run import Run, fingerprint
+from adkwire.runs.sessions import ChatKey
+from adkwire.settings import Settings
+from adkwire.stores.memory import MemoryStreamLog
+from adkwire.wire.chunks import (
+    Abort,
+    Chunk,
+    Finish,
+    FinishStep,
+    ReasoningEnd,
+    ReasoningStart,
+    Start,
+    StartStep,
+    TextEnd,
+    TextStart,
+    decode_chunk,
+)
+from adkwire.wire.decoder import TurnInput, UserMessage
+from adkwire.wire.encoder import Encoder
+from adkwire.wire.javascript import iso
+from adkwire.wire.messages import BrokenStream, ToolPart, UIMessage, fold
+from adkwire.wire.profiles import encode_chunks
+from adkwire.wire.recordings import RecordedRun, Recording
+
+Speed = Literal["real", "fast", "step"]
+_OVER = "The recording has no more answers."
+_ANEW = "Open a new chat: it begins anew."
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A chunk that was sent, and how many of its run are left."""
+
+    chat: str
+    run: str
+    sequence: int
+    left: int
+
+
+@dataclass
+class _Playing:
+    """A recorded run as it is played."""
+
+    run: Run
+    recorded: RecordedRun
+    sent: int = 0
+    task: "asyncio.Task[None] | None" = None
+
+
+@dataclass
+class _Chat:
+    """How far a chat has come."""
+
+    key: ChatKey
+    title: str
+    created: float
+    updated: float
+    next: int = 0
+    messages: list[UIMessage] = field(default_factory=list[UIMessage])
+    """What is over; the message that is being played is not there yet."""
+    played: list[_Playing] = field(default_factory=list[_Playing])
+    answered: set[str] = field(default_factory=set[str])
+
+    @property
+    def active(self) -> _Playing | None:
+        return next((playing for playing in self.played if playing.run.active), None)
+
+
+class _NoModel(Direct):
+    """Nobody answers without the agent either."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def name(self) -> None:
+        """There is none."""
+        return None
+
+
+class ReplayedRuns(Bridge):
+    """What a Bridge is to the server, without an agent, a session or a gate: everything comes from a recording."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        speed: Speed,
+        settings: Settings,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.settings = settings
+        self.recorder = None
+        self._recording = recording
+        self._speed = speed
+        self._log = MemoryStreamLog(ttl=settings.stream_ttl, max_bytes=settings.stream_bytes)
+        self._news = News()
+        self._at: dict[ChatKey, _Chat] = {}
+        self._closing = False
+        self._sleep = sleep
+
+    @property
+    def agent_name(self) -> str:
+        """What is replayed."""
+        return f"replay of {self._recording.chat}"
+
+    @property
+    def model_name(self) -> None:
+        """None: what was said was said."""
+        return None
+
+    @property
+    def offline(self) -> bool:
+        """No model is asked."""
+        return True
+
+    @property
+    def direct(self) -> Direct:
+        """No model is asked directly."""
+        return _NoModel()
+
+    async def tools(self) -> list[ToolInfo]:
+        """What a recording does not tell."""
+        return []
+
+    async def start(self, user: str, turn: TurnInput, *, direct: bool = False) -> Run:
+        """Play the next answer; a repeated request gets the one it got before."""
+        key, request = ChatKey(user, turn.chat), fingerprint(turn)
+        chat = self._at.get(key)
+        if chat is not None and (same := _repeated(chat, turn, request)) is not None:
+            return same
+        if turn.message is None and turn.answers is not None:
+            if chat is None or self._next_of(chat, turn.answers.message) is None:
+                raise Conflict("The recording does not go on with this message.", hint=_ANEW)
+            return await self._play(chat, UserMessage("", ()), request)
+        return await self._answer(key, turn, request)
+
+    async def _answer(self, key: ChatKey, turn: TurnInput, request: bytes) -> Run:
+        """The next answer to a user; what the recording says to calls that this user left open is passed over."""
+        message = turn.message or UserMessage("", ())
+        message = message if message.id else message._replace(id=new_id("user"))
+        chat = self._at.get(key) or self._new(key, views.title_for(message))
+        known = {playing.recorded.message for playing in chat.played}
+        runs = self._recording.runs
+        at = next((i for i in range(chat.next, len(runs)) if runs[i].message not in known), None)
+        if at is None:
+            raise Conflict(_OVER, hint=_ANEW)
+        await self.stop(*key)
+        self._at[key], chat.next = chat, at
+        _go_back(chat, {turn.replaces, message.id})
+        if message.parts:
+            chat.messages.append(UIMessage(id=message.id, role="user", parts=user_parts(message.parts)))
+        return await self._play(chat, message, request)
+
+    def _new(self, key: ChatKey, title: str) -> _Chat:
+        now = time.time()
+        return _Chat(key, title, now, now)
+
+    def _next_of(self, chat: _Chat, message: str) -> RecordedRun | None:
+        """The next run, if it goes on with this message."""
+        runs = self._recording.runs
+        found = runs[chat.next] if chat.next < len(runs) else None
+        return found if found is not None and found.message == message else None
+
+    async def _play(self, chat: _Chat, message: UserMessage, request: bytes = b"") -> Run:
+        recorded = self._recording.runs[chat.next]
+        chat.next += 1
+        chat.answered.clear()
+        prefix = _prefix(chat, recorded.message)
+        run = Run(new_id("run"), chat.key, message, Encoder(recorded.message), request=request, prefix=prefix)
+        before = encode_chunks([run.encoder.start(), *prefix]) if prefix else []
+        await self._log.open(run.head, before)
+        chat.messages = [one for one in chat.messages if one.id != recorded.message]
+        playing = _Playing(run, recorded)
+        chat.played.append(playing)
+        self._news.publish(chat.key.user, Item(type="run-started", chat=chat.key.chat, run=run.id))
+        if self._speed != "step":
+            playing.task = asyncio.create_task(self._send_all(chat, playing), name=f"adkwire-replay-{run.id}")
+        return run
+
+    async def _send_all(self, chat: _Chat, playing: _Playing) -> None:
+        times = playing.recorded.times
+        for at in range(len(playing.recorded.entries)):
+            if self._speed == "real" and at:
+                await self._sleep(max(0, times[at] - times[at - 1]) / 1000)
+            await self._send(chat, playing)
+
+    async def _send(self, chat: _Chat, playing: _Playing) -> None:
+        """One chunk more; the last one ends the run."""
+        await self._log.append(playing.run.id, [playing.recorded.entries[playing.sent]])
+        playing.sent += 1
+        if playing.sent == len(playing.recorded.entries):
+            await self._end(chat, playing)
+
+    async def _end(self, chat: _Chat, playing: _Playing) -> None:
+        await self._log.close(playing.run.id)
+        playing.run.done.set()
+        chat.updated = time.time()
+        told = _told(chat, playing.recorded.message)
+        if told is not None:
+            chat.messages.append(told)
+        self._news.publish(chat.key.user, Item(type="run-ended", chat=chat.key.chat, run=playing.run.id))
+
+    async def step(self) -> Step:
+        """Send the next chunk of what is being played."""
+        found = [(chat, chat.active) for chat in self._at.values() if self._speed == "step"]
+        chat, playing = next(((chat, active) for chat, active in found if active is not None), (None, None))
+        if chat is None or playing is None:
+            hint = "Send a message first." if self._speed == "step" else "Start the replay with --speed step."
+            raise Conflict("Nothing waits for a step.", hint=hint)
+        number = playing.sent
+        await self._send(chat, playing)
+        return Step(chat.key.chat, playing.run.id, number, len(playing.recorded.entries) - playing.sent)
+
+    async def answer(self, user: str, chat_id: str, call_id: str, given: Given) -> PendingCall:
+        """Take an answer, whatever it says; when no call waits any more the message goes on."""
+        chat = self._existing_chat(user, chat_id)
+        waiting = {call.tool_call_id: call for call in _pending(chat)}
+        if call_id not in waiting:
+            raise NotFound("There is no such call.")
+        chat.answered.add(call_id)
+        message = chat.messages[-1].id
+        if len(waiting) == 1 and self._next_of(chat, message) is not None:
+            await self._play(chat, UserMessage("", ()))
+        call = waiting[call_id]
+        return PendingCall(
+            user=user,
+            chat=chat_id,
+            call=call_id,
+            message=message,
+            tool=call.tool,
+            state=State.ANSWERED,
+            input=call.input,
+            bound="",
+        )
+
+    async def stop(self, user: str, chat_id: str, run_id: str | None = None) -> bool:
+        """Leave out the rest of what is being played."""
+        chat = self._at.get(ChatKey(user, chat_id))
+        playing = chat.active if chat is not None else None
+        if chat is None or playing is None or run_id not in (None, playing.run.id):
+            return False
+        await _cancel(playing)
+        if playing.run.active:
+            sent = map(decode_chunk, playing.recorded.entries[: playing.sent])
+            await self._log.append(
+                playing.run.id, encode_chunks([*_closing(sent), Abort(), Finish(message_metadata={})])
+            )
+            await self._end(chat, playing)
+        return True
+
+    def running(self, user: str, chat_id: str) -> Run | None:
+        """What is being played in a chat."""
+        chat = self._at.get(ChatKey(user, chat_id))
+        return chat.active.run if chat is not None and chat.active is not None else None
+
+    async def follow(self, user: str, chat_id: str, after: Place | None = None) -> Reading | None:
+        """Go on reading what is played, or was."""
+        chat = self._at.get(ChatKey(user, chat_id))
+        if after is None:
+            running = self.running(user, chat_id)
+            return None if running is None else self.reading(running, whole=True)
+        run = next((one.run for one in chat.played if one.run.id == after.run), None) if chat is not None else None
+        if run is None or await self._log.head(run.id) is None:
+            raise NotRecovered("This answer is no longer kept as a stream.", hint="Load the chat again to see it.")
+        return self.reading(run, after=after.number)
+
+    def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
+        """Read what is played from its beginning or from behind a number."""
+
+        async def writes() -> bool:
+            return run.active
+
+        first = (-run.before if whole else 0) if after is None else behind(after)
+        return Reading(run.id, read(self._log, run.id, first, self.settings.heartbeat, writes))
+
+    async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
+        """The chats that have begun; at first the recorded one, to be opened and begun."""
+        mine = [chat for key, chat in self._at.items() if key.user == user]
+        first = self._new(ChatKey(user, self._recording.chat), self.agent_name)
+        mine.sort(key=lambda chat: chat.updated, reverse=True)
+        page = [_summary(chat) for chat in mine or [first]] if before is None else []
+        return views.ChatList(page[:limit], UNSET)
+
+    async def history(
+        self, user: str, chat_id: str, *, limit: int | None = None, before: str | None = None
+    ) -> views.ChatHistory:
+        """What has been played in a chat."""
+        chat = self._existing_chat(user, chat_id)
+        messages, more = views.page(chat.messages, limit, before)
+        active = chat.active
+        return views.ChatHistory(
+            id=chat_id,
+            title=chat.title,
+            created_at=iso(chat.created),
+            updated_at=iso(chat.updated),
+            active=views.ActiveRun(active.run.id) if active is not None else None,
+            messages=messages,
+            pending=_pending(chat),
+            next=more,
+        )
+
+    def _existing_chat(self, user: str, chat_id: str) -> _Chat:
+        key = ChatKey(user, chat_id)
+        chat = self._at.get(key)
+        if chat is None and chat_id == self._recording.chat:
+            return self._new(key, self.agent_name)
+        if chat is None:
+            raise NotFound("There is no such chat.")
+        return chat
+
+    async def rename(self, user: str, chat_id: str, title: str) -> views.ChatSummary:
+        """Give a chat another title."""
+        chat = self._existing_chat(user, chat_id)
+        chat.title = title
+        return _summary(chat)
+
+    async def delete(self, user: str, chat_id: str) -> None:
+        """Forget how far a chat has come."""
+        self._existing_chat(user, chat_id)
+        await self.stop(user, chat_id)
+        await self._log.forget(user, chat_id)
+        self._at.pop(ChatKey(user, chat_id), None)
+        self._news.publish(user, Item(type="chat-updated", chat=chat_id))
+
+    async def audit(self, user: str, chat_id: str) -> list[AuditEntry]:
+        """Nobody has decided anything."""
+        self._existing_chat(user, chat_id)
+        return []
+
+    def news(self, user: str) -> AsyncGenerator[Item | None, None]:
+        """What is played in a user's chats."""
+        return self._news.listen(user, self.settings.heartbeat)
+
+    def watch(self) -> None:
+        """There is nothing to look after."""
+
+    async def ready(self) -> bool:
+        """Whether it plays."""
+        return not self._closing
+
+    @property
+    def writing(self) -> list[Run]:
+        """Nothing that is worth waiting for when the server goes down."""
+        return []
+
+    async def close(self, *, drain: float | None = None) -> None:
+        """Stop playing."""
+        self._closing = True
+        self._news.close()
+        for chat in self._at.values():
+            await self.stop(*chat.key)
+
+
+async def _cancel(playing: _Playing) -> None:
+    if playing.task is not None and not playing.task.done():
+        playing.task.cancel()
+        await asyncio.wait([playing.task])
+
+
+def _repeated(chat: _Chat, turn: TurnInput, request: bytes) -> Run | None:
+    """The run that the same request began. A regeneration may be meant anew once the last one has ended."""
+    if turn.message is not None and not turn.message.id:
+        return None
+    same = next((playing.run for playing in chat.played if playing.run.request == request), None)
+    return same if same is not None and (same.active or turn.trigger == "submit-message") else None
+
+
+def _closing(sent: Iterable[Chunk]) -> list[Chunk]:
+    """The ends of the texts, thoughts and the step that are open."""
+    ends: dict[str, Chunk] = {}
+    for chunk in sent:
+        match chunk:
+            case TextStart(id=part):
+                ends[part] = TextEnd(id=part)
+            case ReasoningStart(id=part):
+                ends[part] = ReasoningEnd(id=part)
+            case TextEnd(id=part) | ReasoningEnd(id=part):
+                ends.pop(part, None)
+            case StartStep():
+                ends[""] = FinishStep()
+            case FinishStep():
+                ends.pop("", None)
+            case _:
+                pass
+    step = ends.pop("", None)
+    return [*ends.values(), *([step] if step is not None else [])]
+
+
+def _go_back(chat: _Chat, wanted: set[str | None]) -> None:
+    """Drop what comes behind a message that is said or answered again, and that message."""
+    at = next((i for i, message in enumerate(chat.messages) if message.id in wanted), len(chat.messages))
+    del chat.messages[at:]
+
+
+def _summary(chat: _Chat) -> views.ChatSummary:
+    waiting = len(_pending(chat))
+    return views.ChatSummary(chat.key.chat, chat.title, iso(chat.updated), chat.active is not None, waiting)
+
+
+def _sent(chat: _Chat, message: str) -> list[Chunk]:
+    """All that was sent of a message."""
+    mine = [playing for playing in chat.played if playing.recorded.message == message]
+    return [decode_chunk(entry) for playing in mine for entry in playing.recorded.entries[: playing.sent]]
+
+
+def _prefix(chat: _Chat, message: str) -> Sequence[Chunk]:
+    return [chunk for chunk in _sent(chat, message) if not isinstance(chunk, Start | Finish)]
+
+
+def _told(chat: _Chat, message: str) -> UIMessage | None:
+    """The message as clients have it; None when what a killed server has left makes none."""
+    try:
+        return fold(_sent(chat, message))
+    except BrokenStream:
+        return None
+
+
+def _pending(chat: _Chat) -> list[views.Pending]:
+    """The calls of the last message that somebody has to act on."""
+    last = chat.messages[-1] if chat.messages and chat.active is None else None
+    parts = [part for part in last.parts if isinstance(part, ToolPart)] if last is not None else []
+    return [_waiting(part) for part in parts if _waits(part) and part.tool_call_id not in chat.answered]
+
+
+def _waits(part: ToolPart) -> bool:
+    return part.state in ("approval-requested", "input-available")
+
+
+def _waiting(part: ToolPart) -> views.Pending:
+    asked = part.state == "approval-requested"
+    return views.Pending(
+        tool_call_id=part.tool_call_id,
+        tool=part.tool_name if part.tool_name is not UNSET else part.type.removeprefix("tool-"),
+        input=None if part.input is UNSET else part.input,
+        kind="approval" if asked else "client",
+        approval_id=part.approval.id if asked and part.approval is not UNSET else UNSET,
+    )

@@ -1,0 +1,94 @@
+"""A recording of the demo, replayed: stock clients end with the very messages they had when it was recorded."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import uvicorn
+
+from adkwire.server.replay import create_replay_app
+from adkwire.settings import Settings
+from adkwire.stores.recordings import load_recording
+from tests.conformance.acts import act, approve, load, say
+from tests.conformance.records import HERE, Record, drive
+from tests.servers import serve
+
+V6, V7, SOCKET = "ai-6-0-326", "ai-7-0-169", str(HERE / "ai-over-socket.mjs")
+STORY = act(
+    "story",
+    *(say("think about tea"), say("weather in Tokyo"), say("pay 50 to Hanako"), approve("process_payment")),
+    *(say("draw a cat"), say("what time is it")),
+    executor={"get_timezone": {"output": {"timezone": "Asia/Tokyo", "local_time": "2026-01-02T12:34:00+09:00"}}},
+)
+RELOADED = act("reloaded", say("one"), say("two"), say("three"), load("second"), approve("process_payment"))
+"""What is said does not matter."""
+
+
+class Recorded(NamedTuple):
+    """What a client saw, and the file that was written meanwhile."""
+
+    record: Record
+    file: Path
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+    """The same story told by each client to one server that records."""
+    folder = tmp_path_factory.mktemp("recorded")
+    with serve("--record", "recordings", cwd=folder) as server:
+        tellers = [(V6, "Six"), (V7, "seven"), (SOCKET, "socket")]
+        with ThreadPoolExecutor() as pool:
+            records = pool.map(lambda teller: drive(teller[0], server.url, [STORY.job(teller[1])])["story"], tellers)
+            told = {module: record for (module, _), record in zip(tellers, records, strict=True)}
+    for record in told.values():
+        assert (record.failure, record.page.error) == (None, None)
+        assert len(record.page.messages) == 10
+    return {module: Recorded(told[module], folder / "recordings" / f"{told[module].chat}.jsonl") for module in told}
+
+
+@contextlib.contextmanager
+def replaying(file: Path) -> Iterator[str]:
+    """The address of a server that replays a file, in a thread."""
+    app = create_replay_app(load_recording(file), Settings.load(db="memory:", ui=False), "fast")
+    config = uvicorn.Config(app, ws="websockets-sansio", log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def same(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages without the ids that the client itself has made up."""
+    return [{**message, "id": ""} if message["role"] == "user" else message for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("module", "recorded_by"),
+    [(V6, V6), (V7, V7), (SOCKET, SOCKET), (SOCKET, V7)],
+    ids=["6.0.326", "7.0.169", "socket", "socket from sse"],
+)
+def test_the_same_messages(recorded: dict[str, Recorded], module: str, recorded_by: str) -> None:
+    was, file = recorded[recorded_by]
+    with replaying(file) as url:
+        records = drive(module, url, [STORY.job("again"), RELOADED.job("reloaded")])
+    again, reloaded = records["story"], records["reloaded"]
+    assert (again.failure, again.page.error, reloaded.failure) == (None, None, None)
+    assert same(again.page.messages) == same(was.page.messages)
+    assert same(again.history["messages"]) == same(was.history["messages"])
+    assert [call["tool"] for call in reloaded.seen["loaded"]["pending"]] == ["process_payment"]
+    modes = {json.loads(line)["mode"] for line in file.read_text().split("\n") if line}
+    assert modes == {"websocket" if recorded_by == SOCKET else "sse"}
+    assert reloaded.pages["second"].messages[5] == was.page.messages[5]

@@ -1,0 +1,249 @@
+"""One life of a server: a real bridge on a SQLite file, in an event loop of its own that may end at any write.
+
+Everything that lasts goes through the four connections to the file. A process that dies before or after one of its
+writes can leave nothing behind but what those that came before have left; so a life that is ended there, and whose
+loop is never asked again, has died.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
+from google.adk.events import Event
+from google.adk.sessions.session import Session
+
+from adkwire.errors import Unavailable
+from adkwire.runs.adk import Target
+from adkwire.runs.bridge import Bridge
+from adkwire.runs.sessions import SqliteSessions
+from adkwire.settings import Settings
+from adkwire.stores.sqlite import SqliteGateStore
+from adkwire.stores.sqlite_file import SqliteFile, Work
+from adkwire.stores.sqlite_signals import SqliteSignals
+from adkwire.stores.sqlite_streams import SqliteStreamLog
+
+PATIENCE = 30.0
+_SOON = 0.03
+"""Seconds: a timer that rings earlier is part of what goes on now."""
+
+T = TypeVar("T")
+
+
+class Died(Exception):
+    """The process is no more."""
+
+
+class Fate:
+    """When this life ends, and what is under way at the file."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.writes_left: int | None = None
+        self.after_the_write = False
+        self.dead = False
+        self.buried = False
+        self.busy = 0
+        self.writes = 0
+        self._loop = loop
+
+    def die(self) -> None:
+        self.dead = True
+        self._loop.stop()
+
+    async def still_lives(self) -> None:
+        """Nothing happens any more in a life that is over."""
+        if self.buried:
+            raise Unavailable("This server is dead.")
+        if self.dead:
+            await self._loop.create_future()
+
+    @contextlib.contextmanager
+    def working(self) -> Generator[None, None, None]:
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
+
+    @contextlib.asynccontextmanager
+    async def writing(self) -> AsyncGenerator[None, None]:
+        """A write, which may be the last."""
+        await self.still_lives()
+        self.writes += 1
+        last = False
+        if self.writes_left is not None:
+            self.writes_left -= 1
+            last = self.writes_left <= 0
+        if last and not self.after_the_write:
+            self.die()
+            await self.still_lives()
+        with self.working():
+            yield
+        if last:
+            self.die()
+        await self.still_lives()
+
+
+class MortalFile:
+    """A store's file."""
+
+    def __init__(self, inner: SqliteFile, fate: Fate) -> None:
+        self._inner = inner
+        self._fate = fate
+
+    async def read(self, work: Work[T]) -> T:
+        await self._fate.still_lives()
+        with self._fate.working():
+            result = await self._inner.read(work)
+        await self._fate.still_lives()
+        return result
+
+    async def write(self, work: Work[T]) -> T:
+        async with self._fate.writing():
+            return await self._inner.write(work)
+
+    async def rows(self, sql: str, *values: object) -> list[Any]:
+        return await self.read(lambda connection: connection.execute(sql, values).fetchall())
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class MortalSessions(SqliteSessions):
+    """The sessions in the same file."""
+
+    def __init__(self, path: str, fate: Fate) -> None:
+        super().__init__(path)
+        self._fate = fate
+
+    @contextlib.asynccontextmanager
+    async def _get_db_connection(self) -> AsyncGenerator[aiosqlite.Connection, None]:
+        await self._fate.still_lives()
+        with self._fate.working():
+            async with super()._get_db_connection() as connection:
+                yield connection
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        if event.partial:
+            return await super().append_event(session, event)
+        async with self._fate.writing():
+            return await super().append_event(session, event)
+
+    async def create_session(self, **given: Any) -> Session:
+        async with self._fate.writing():
+            return await super().create_session(**given)
+
+    async def delete_session(self, **given: Any) -> None:
+        async with self._fate.writing():
+            await super().delete_session(**given)
+
+
+class Life:
+    """A bridge from its start to its end."""
+
+    def __init__(self, path: Path, make_agent: Callable[[], Target], clock: Callable[[], float], **given: Any) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.fate = Fate(self.loop)
+        self.settings = Settings.load(db=str(path), events_per_second=0, drain=0, heartbeat=3600, **given)
+        self._path = path
+        self._make_agent = make_agent
+        self._clock = clock
+        self.bridge = self._born()
+        self.requests: set[asyncio.Task[Any]] = set()
+
+    def _born(self) -> Bridge:
+        settings, path = self.settings, self._path
+        self.log = SqliteStreamLog(path, ttl=settings.stream_ttl, clock=self._clock)
+        self.gates = SqliteGateStore(path)
+        self.signals = SqliteSignals(path, clock=self._clock)
+        self.sessions = MortalSessions(str(path), self.fate)
+        self._files: list[SqliteFile] = []
+        for store in (self.log, self.gates, self.signals):
+            self._files.append(store._file)
+            setattr(store, "_file", MortalFile(store._file, self.fate))  # noqa: B010
+        return Bridge(
+            self._make_agent(),
+            settings=settings,
+            session_service=self.sessions,
+            stream_log=self.log,
+            gate_store=self.gates,
+            signals=self.signals,
+            clock=self._clock,
+        )
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do a work of the test's; the server goes on with its own meanwhile."""
+        task = self.loop.create_task(self._in_time(work), name="test")
+        task.add_done_callback(lambda _: self.loop.stop())
+        self.loop.run_forever()
+        if self.fate.dead:
+            raise Died
+        return task.result()
+
+    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
+        async with asyncio.timeout(PATIENCE):
+            return await work
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """A request that may take as long as it likes."""
+        task = self.loop.create_task(work, name="request")
+        self.requests.add(task)
+        task.add_done_callback(self.requests.discard)
+        return task
+
+    async def rest(self) -> None:
+        """Until the server waits for somebody else: the model, a tool, a person, a reader."""
+        still = 0
+        while still < 2:
+            await asyncio.sleep(0)
+            still = still + 1 if self._is_still() else 0
+            if not still:
+                await asyncio.sleep(0.001)
+
+    def _is_still(self) -> bool:
+        loop: Any = self.loop
+        soon = loop.time() + _SOON
+        rings = any(timer._when < soon and not timer._cancelled for timer in loop._scheduled)
+        return not (loop._ready or self.fate.busy or rings)
+
+    def close(self) -> list[str]:
+        """Go down as told; the names of the tasks that are left."""
+        self.run(self.bridge.close())
+        self.run(self._settled())
+        left = [task.get_name() for task in asyncio.all_tasks(self.loop)]
+        self._end_loop()
+        return left
+
+    async def _settled(self) -> None:
+        if self.requests:
+            await asyncio.wait(self.requests)
+
+    def bury(self) -> None:
+        """Let go of what the dead one held. None of it reaches the file."""
+        self.fate.dead, self.fate.buried = False, True
+        self._cancel_all()
+        if self.signals._heart is not None:
+            self.signals._heart.stop()
+        self.loop.run_until_complete(self._close_files())
+        self._cancel_all()
+        self._end_loop()
+        with contextlib.closing(sqlite3.connect(self._path, timeout=PATIENCE)) as connection, connection:
+            connection.execute("DELETE FROM adkwire_workers WHERE worker = ?", (self.signals.worker,))
+
+    def _cancel_all(self) -> None:
+        while tasks := asyncio.all_tasks(self.loop):
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.wait(tasks, timeout=PATIENCE))
+
+    async def _close_files(self) -> None:
+        for file in self._files:
+            await file.close()
+        await self.sessions.close()
+
+    def _end_loop(self) -> None:
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()

@@ -1,0 +1,167 @@
+"""What is outside the server and does not die with it: a model and tools that go on only when the test lets them."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from google.adk.agents import LlmAgent
+from google.adk.models.llm_request import LlmRequest
+from google.adk.tools.function_tool import FunctionTool
+from google.genai import types
+
+from adkwire import client_tool
+from adkwire.testing import Call, ErrorCode, Fail, Say, ScriptedModel, Think, Wait
+from adkwire.testing.steps import Step
+from tests.runs.chats import AGENT, assert_legal
+
+LAST = None
+"""The model has said all."""
+
+
+RENUMBERS = "c1"
+"""The chat in which the model numbers its calls anew in every message."""
+
+
+@dataclass(eq=False)
+class Answering:
+    """One request to the model."""
+
+    chat: str
+    calls: int
+    """How many calls its message has already."""
+    steps: deque[Step | None] = field(default_factory=lambda: deque[Step | None]())
+    more: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Outside:
+    """The world as it is, whatever the server knows of it."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.executed: Counter[int] = Counter()
+        self._approved: set[int] = set()
+        self._denied: set[int] = set()
+        self.problems: list[str] = []
+        self.answering: list[Answering] = []
+        self.held: dict[int, asyncio.Event] = {}
+
+    def agent(self) -> LlmAgent:
+        """What is served; nothing of an earlier life is held any more."""
+        self.answering, self.held = [], {}
+        pay = FunctionTool(self.pay, require_confirmation=True)
+        tools = [self.look, pay, trip, clock, where]
+        return LlmAgent(name=AGENT, model=ScriptedModel(script=self._script), tools=list(tools))
+
+    def say_yes(self, n: int, *, asked: bool) -> None:
+        """Somebody approves a payment; that counts after a no only if the server asks again."""
+        self._approved.add(n)
+        if asked:
+            self._denied.discard(n)
+
+    def say_no(self, n: int) -> None:
+        """The server has taken a no."""
+        self._denied.add(n)
+
+    def of(self, chat: str) -> list[Answering]:
+        return [one for one in self.answering if one.chat == chat]
+
+    def _script(self, request: LlmRequest) -> Iterator[Step]:
+        try:
+            assert_legal(request.contents)
+        except AssertionError as error:
+            self.problems.append(f"the model got an illegal request: {error}")
+        one = Answering(_first_text(request.contents).split()[0], _calls_in_turn(request.contents))
+        self.answering.append(one)
+        try:
+            while True:
+                while one.steps:
+                    step = one.steps.popleft()
+                    if step is LAST:
+                        return
+                    yield step
+                one.more.clear()
+                yield Wait(one.more)
+        finally:
+            if one in self.answering:
+                self.answering.remove(one)
+
+    def go_on(self, one: Answering, steps: list[str]) -> None:
+        """Let the model do these things."""
+        one.steps.extend(self._step(step, one) for step in steps)
+        one.more.set()
+
+    def _step(self, kind: str, one: Answering) -> Step | None:
+        match kind:
+            case "say":
+                return Say("Word ")
+            case "think":
+                return Think("Hm ")
+            case "fail":
+                return Fail(RuntimeError("the model fell over"))
+            case "error":
+                return ErrorCode("UNAVAILABLE", "the model is away")
+            case "end":
+                return LAST
+            case _:
+                self.calls += 1
+                name, _, how = kind.partition(" ")
+                args = {"n": self.calls, **({"hold": True} if how else {})}
+                one.calls += 1
+                return Call(name, args, f"k{one.calls}" if one.chat == RENUMBERS else f"call-{self.calls}")
+
+    async def look(self, n: int, hold: bool = False) -> dict[str, int]:
+        """Look."""
+        if hold:
+            await self._hold(n)
+        return {"seen": n}
+
+    async def pay(self, n: int, hold: bool = False) -> dict[str, int]:
+        """Pay."""
+        self.executed[n] += 1
+        if self.executed[n] > 1:
+            self.problems.append(f"payment {n} was executed {self.executed[n]} times")
+        if n not in self._approved or n in self._denied:
+            self.problems.append(f"payment {n} was executed without approval")
+        if hold:
+            await self._hold(n)
+        return {"paid": n}
+
+    async def _hold(self, n: int) -> None:
+        self.held[n] = asyncio.Event()
+        try:
+            await self.held[n].wait()
+        finally:
+            self.held.pop(n, None)
+
+
+def _first_text(contents: list[types.Content]) -> str:
+    return next(part.text for content in contents for part in content.parts or () if part.text)
+
+
+def _calls_in_turn(contents: list[types.Content]) -> int:
+    """How many calls there are since the user said something last."""
+    count = 0
+    for content in contents:
+        parts = content.parts or []
+        if content.role == "user" and any(part.text for part in parts):
+            count = 0
+        count += sum(part.function_call is not None for part in parts)
+    return count
+
+
+async def trip(n: int) -> None:
+    """Fall over."""
+    raise RuntimeError(f"tripped over {n}")
+
+
+@client_tool
+def clock(n: int) -> dict[str, int]:
+    """Read the clock of the device."""
+    raise NotImplementedError
+
+
+@client_tool(require_confirmation=True)
+def where(n: int) -> dict[str, int]:
+    """Find the device."""
+    raise NotImplementedError

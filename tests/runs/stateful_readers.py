@@ -1,0 +1,146 @@
+"""What is known of every run, and those who read them: each entry is the same for everybody, and comes once."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from adkwire.runs.reading import Place, Reading, behind
+from adkwire.stores.base import Batch, RunHead, StreamLog
+from adkwire.wire.chunks import Chunk, decode_chunk
+
+_GONE = "This answer is no longer kept as a stream."
+
+
+@dataclass
+class Book:
+    """All that was ever written of a run."""
+
+    head: RunHead
+    seen_open: float
+    """When it was last known to have no end."""
+    entries: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    closed: bool = False
+    compared: bool = False
+    """Whether it was held against history."""
+    may_vanish: bool = False
+    """Its chat was to be deleted."""
+    replaced: bool = False
+    """Its message, or one before it, was to be answered again."""
+
+    def __post_init__(self) -> None:
+        self.next = -self.head.before
+
+    @property
+    def whole(self) -> list[Chunk]:
+        """What a client gets that comes without the message."""
+        numbers = [number for number in sorted(self.entries) if number or not self.head.before]
+        return [decode_chunk(self.entries[number]) for number in numbers]
+
+    async def read_on(self, log: StreamLog) -> bool:
+        """Read what is new; False when it is no longer kept."""
+        while not self.closed:
+            batch = await log.read(self.head.run, self.next - 1, 0)
+            if batch is None:
+                return False
+            self.take(batch)
+            if not batch.entries:
+                break
+        return True
+
+    async def read_again(self, log: StreamLog) -> bool:
+        """What was there is still there, as it was."""
+        was_closed, last = self.closed, self.next
+        self.closed, self.next = False, -self.head.before
+        if not await self.read_on(log):
+            self.closed, self.next = was_closed, last
+            return False
+        assert self.next >= last, f"{self.head.run}: {last - self.next} entries are lost"
+        assert self.closed or not was_closed, f"{self.head.run} has no end any more"
+        return True
+
+    def take(self, batch: Batch) -> None:
+        assert not batch.entries or batch.first == self.next, f"{batch.first} came for {self.next}"
+        for number, entry in enumerate(batch.entries, batch.first):
+            self.add(number, entry)
+        self.next = batch.first + len(batch.entries) if batch.entries else self.next
+        self.closed = batch.closed
+
+    def add(self, number: int, entry: bytes) -> None:
+        known = self.entries.setdefault(number, entry)
+        assert known == entry, f"{self.head.run}:{number} was {known!r} and is {entry!r}"
+
+
+@dataclass(eq=False)
+class Reader:
+    """Somebody who reads a run and may be cut off at any time."""
+
+    chat: str
+    run: str
+    next: int | None
+    """The number that must come; None when that is to be seen."""
+    batches: AsyncGenerator[Batch, None] | None
+    got: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
+    over: bool = False
+    lost: bool = False
+    reading: "asyncio.Task[Batch | None] | None" = None
+
+    @classmethod
+    def of(cls, chat: str, reading: Reading, first: int | None) -> "Reader":
+        return cls(chat, reading.run, first, reading.batches)
+
+    @property
+    def place(self) -> Place | None:
+        return Place(self.run, self.got[-1][0]) if self.got else None
+
+    async def step(self) -> "Batch | None":
+        assert self.batches is not None
+        return await anext(self.batches, None)
+
+    def take(self, batch: Batch | None) -> None:
+        """The next of what there is; None at the end."""
+        assert not self.over, "something came behind the end"
+        assert batch is not None, f"{self.run} ended without an end"
+        if _is_gone(batch):
+            self.lost = self.over = True
+            return
+        if batch.entries:
+            assert self.next in (None, batch.first), f"{self.run}: {batch.first} came for {self.next}"
+            self.got += enumerate(batch.entries, batch.first)
+            self.next = behind(self.got[-1][0])
+        self.over = batch.closed
+
+    async def cut(self, forgets: int = 0) -> None:
+        """The connection is gone, and with it some of what was on its way."""
+        if self.reading is not None:
+            self.reading.cancel()
+            await asyncio.wait([self.reading])
+            self.reading = None
+        if self.batches is not None:
+            await self.batches.aclose()
+            self.batches = None
+        if forgets and not self.lost:
+            del self.got[max(1, len(self.got) - forgets) :]
+            self.over = False
+
+    def come_back(self, reading: Reading | None) -> None:
+        """Go on behind the last place."""
+        assert reading is not None
+        assert reading.run == self.run
+        self.batches, self.next = reading.batches, behind(self.got[-1][0])
+
+    def compare(self, book: Book) -> None:
+        for number, entry in self.got:
+            book.add(number, entry)
+        if self.over and not self.lost:
+            assert book.closed
+            assert not self.got or self.got[-1][0] == max(book.entries), f"{self.run}: the end is missing"
+
+
+def _is_gone(batch: Batch) -> bool:
+    if len(batch.entries) != 1 or not batch.closed:
+        return False
+    chunk: Any = msgspec.json.decode(batch.entries[0])
+    return chunk["type"] == "error" and chunk["errorText"].startswith(_GONE)

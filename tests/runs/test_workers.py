@@ -1,0 +1,127 @@
+"""Two servers on one file: whichever is asked, a chat has one writer, and a run one end."""
+
+import asyncio
+
+import pytest
+
+from adkwire.errors import Conflict, NotFound
+from adkwire.runs import keeper
+from adkwire.runs.reading import Place, Reading
+from adkwire.testing import Call, Say, ScriptedModel, Wait
+from adkwire.wire.messages import fold
+from tests.runs.chats import PATIENCE, Answer, Chat, plain
+from tests.runs.conftest import Make
+from tests.runs.gated import Till
+from tests.runs.pages import Page
+
+
+def talk(held: asyncio.Event) -> ScriptedModel:
+    """A model that waits in its first answer."""
+    answers = iter([[Say("one "), Wait(held), Say("two")]])
+    return ScriptedModel(script=lambda _: next(answers, [Say("three")]))
+
+
+def says(text: str) -> ScriptedModel:
+    return ScriptedModel(script=lambda _: [Say(text)])
+
+
+async def read(reading: Reading | None, chat: Chat) -> Answer:
+    assert reading is not None
+    answer = Answer(await chat.find(reading.run))
+    async with asyncio.timeout(PATIENCE):
+        async for batch in reading.batches:
+            answer.data += batch.entries
+    return answer
+
+
+async def test_what_one_writes_can_be_read_of_the_other(make: Make) -> None:
+    held = asyncio.Event()
+    here, there = make(talk(held)), make(says("?"))
+    run = await here.begin("a")
+    await here.reader(run).until("text-delta")
+    whole = asyncio.create_task(read(await there.bridge.follow("ann", "chat"), there))
+    rest = asyncio.create_task(read(await there.bridge.follow("ann", "chat", Place(run.id, 0)), there))
+    seen = await there.bridge.history("ann", "chat")
+    assert seen.active is not None
+    assert (seen.active.run, await there.told()) == (run.id, [("user", "a")])
+    assert [chat.active for chat in (await there.bridge.chats("ann", limit=9, before=None)).chats] == [True]
+    held.set()
+    told = await here.read(run)
+    assert (await whole).data == told.data
+    assert (await rest).data == told.data[1:]
+    assert await there.bridge.follow("ann", "chat") is None
+
+
+async def test_a_stop_reaches_the_one_that_writes(make: Make) -> None:
+    here, there = make(talk(asyncio.Event())), make(says("?"))
+    here.bridge.watch()
+    run = await here.begin("a")
+    await here.reader(run).until("text-delta")
+    assert await there.stop()
+    assert not run.active
+    assert (await here.read(run)).types[-2:] == ["abort", "finish"]
+    assert await there.told() == [("user", "a"), ("assistant", "one ")]
+
+
+async def test_a_stop_of_another_run_leaves_it(make: Make) -> None:
+    held = asyncio.Event()
+    here, there = make(talk(held)), make(says("?"))
+    here.bridge.watch()
+    run = await here.begin("a")
+    await here.reader(run).until("text-delta")
+    assert not await there.stop("run-of-old")
+    assert run.active
+    assert not run.stopping
+    held.set()
+    assert (await here.read(run)).text == "one two"
+
+
+async def test_a_message_here_replaces_the_answer_there(make: Make) -> None:
+    here, there = make(talk(asyncio.Event())), make(says("mine"))
+    here.bridge.watch()
+    run = await here.begin("a", "u1")
+    await here.reader(run).until("text-delta")
+    answer = await there.say("b", "u2")
+    assert answer.text == "mine"
+    assert not run.active
+    told = [("user", "a"), ("assistant", "one "), ("user", "b"), ("assistant", "mine")]
+    assert await here.told() == await there.told() == told
+    assert (await here.say("c", "u3")).text == "three", "and it goes on with what the other wrote"
+    assert len(await there.messages()) == 6
+
+
+async def test_one_that_will_not_stop_keeps_its_chat(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "_PATIENCE", 0.3)
+    held = asyncio.Event()
+    here, there = make(talk(held)), make(says("mine"))
+    run = await here.begin("a")
+    with pytest.raises(Conflict, match="Another worker"):
+        await there.begin("b")
+    held.set()
+    await here.read(run)
+    assert (await there.say("b", "u2")).text == "mine"
+
+
+async def test_a_question_that_one_asked_is_answered_at_the_other(make: Make) -> None:
+    till = Till()
+    here = Page(make(ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")]]), till.pay))
+    there = make(says("Paid."), till.pay)
+    await here.say("pay")
+    other = Page(there)
+    await other.reload()
+    other.chat.count = 1
+    assert (await other.approve("c1").send()).text == "Paid."
+    assert till.paid == [5]
+    await here.reload()
+    assert here.last == other.last
+
+
+async def test_a_chat_deleted_at_one_is_gone_at_the_other(make: Make) -> None:
+    here, there = make(says("ok")), make(says("?"))
+    answer = await here.say("a", "u1")
+    assert await there.told() == [("user", "a"), ("assistant", "ok")]
+    await there.bridge.delete("ann", "chat")
+    with pytest.raises(NotFound):
+        await here.messages()
+    again = await here.say("a", "u1")
+    assert plain(fold(again.chunks))["id"] != answer.message["id"], "it is a new chat with a new answer"
