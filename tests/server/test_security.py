@@ -290,9 +290,12 @@ async def test_a_strangers_chat_is_not_there(open_site: Open) -> None:
         assert_error(await site.client.get("/api/chats/chat", headers=bob), 404, "not-found")
         assert_error(await site.client.patch("/api/chats/chat", json={"title": "mine"}, headers=bob), 404, "not-found")
         assert_error(await site.client.delete("/api/chats/chat", headers=bob), 404, "not-found")
-        for resume in ("/api/chat/chat/stream", f"/api/chat/chat/stream?after={run}:0"):
-            reply = await site.client.get(resume, headers=bob)
-            assert (reply.status_code, reply.content) == (204, b"")
+        reply = await site.client.get("/api/chat/chat/stream", headers=bob)
+        assert (reply.status_code, reply.content) == (204, b"")
+        for place in (f"{run}:0", "run-that-never-was:0"):
+            assert_error(
+                await site.client.get(f"/api/chat/chat/stream?after={place}", headers=bob), 410, "not-recovered"
+            )
         for wish in ({}, {"run": run}):
             reply = await site.client.post("/api/chat/chat/stop", json=wish, headers=bob)
             assert (reply.status_code, reply.json()) == (202, {"stopped": False})

@@ -126,8 +126,7 @@ class Adk:
 
     def turn(self, key: ChatKey, message: UserMessage, mark: Mark, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """Run one user message and yield ADK's events; what is stored of them is stamped with `mark`."""
-        content = types.Content(role="user", parts=[_part(part) for part in message.parts])
-        return self._run(key, content, mark, abort, {})
+        return self._run(key, content_of(message), mark, abort, {})
 
     async def go_on(
         self, key: ChatKey, calls: Sequence[PendingCall], told: Collection[str], mark: Mark, abort: asyncio.Event
@@ -322,6 +321,11 @@ def _default_sessions(settings: Settings) -> BaseSessionService:
         return SqliteSessions(str(path))
     except (OSError, RuntimeError) as error:
         raise ConfigError(f"Cannot keep chats in {path}: {error}. Choose another file with --db.") from None
+
+
+def content_of(message: UserMessage) -> types.Content:
+    """A user's message in ADK's form."""
+    return types.Content(role="user", parts=[_part(part) for part in message.parts])
 
 
 def _part(part: str | Media) -> types.Part:

@@ -421,8 +421,9 @@ class Bridge:
         if turn.answers is not None:
             await self._answering.take_outputs(run.key, turn.answers)
         await self._keeper.seal(run.key, chat, "superseded")
-        if turn.trigger == "regenerate-message" or turn.replaces is not None:
+        if turn.trigger == "regenerate-message" or turn.replaces is not None or run.message.id in chat.unheard:
             await self._go_back(chat, run, turn.replaces)
+            chat.unheard.discard(run.message.id)
 
     async def _go_back(self, chat: Chat, run: Run, replaces: str | None) -> None:
         """Rewind to before the message that is answered again; one the session never saw is simply new."""

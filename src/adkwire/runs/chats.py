@@ -26,6 +26,8 @@ class Chat:
     """Recent runs by the user message they answer, so that a repeated request finds its stream."""
     answered: set[str] = field(default_factory=set[str])
     """The user messages that have a turn."""
+    unheard: set[str] = field(default_factory=set[str])
+    """The user messages that never reached the agent; they may come again."""
     read: bool = False
     """Whether the session was read since this process met the chat."""
     unsealed: list[Run] = field(default_factory=list[Run])

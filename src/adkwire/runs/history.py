@@ -13,7 +13,7 @@ from google.adk.events.event import Event
 from msgspec import UNSET
 
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Encoder, Explain, explain_briefly
+from adkwire.wire.encoder import SERVER_STOPPED, Encoder, Explain, explain_briefly
 from adkwire.wire.media import Media
 from adkwire.wire.messages import FilePart, Part, TextPart, UIMessage, fold
 from adkwire.wire.parts import STAMP, data_url
@@ -44,6 +44,13 @@ class Turn:
     def mark(self) -> dict[str, Any]:
         """What makes an event part of this turn."""
         return mark_of(self.message_id, self.user_id)
+
+    @property
+    def is_unheard(self) -> bool:
+        """Whether the server stopped before the agent got to know of it."""
+        return bool(self.events) and all(
+            event.error_code == SERVER_STOPPED and event.content is None for event in self.events
+        )
 
     def encoder(self, explain: Explain = explain_briefly) -> tuple[Encoder, list[Chunk]]:
         """An encoder that has read the turn, and the chunks it made: the way back into a message."""

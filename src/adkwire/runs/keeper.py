@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,16 +14,17 @@ from google.adk.events.event import Event
 from adkwire.errors import Conflict, RequestError, Unavailable
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import PendingCall
-from adkwire.runs.adk import Adk
+from adkwire.runs.adk import Adk, content_of
 from adkwire.runs.chats import Chat, Chats
 from adkwire.runs.crashed import closing_of
 from adkwire.runs.history import Turn, turns
 from adkwire.runs.news import Item, News
-from adkwire.runs.own_events import LOST, LooseEnds, Response, why_not, without_answers
+from adkwire.runs.own_events import LOST, LooseEnds, Response, question_event, why_not, without_answers
 from adkwire.runs.parked import loose_ends_of, recover, responses_of
 from adkwire.runs.recording import Recorder
-from adkwire.runs.run import STOP_PATIENCE, Prepare, Run, Source
+from adkwire.runs.run import STOP_PATIENCE, Prepare, Run, Source, said_before
 from adkwire.runs.sessions import ChatKey
+from adkwire.runs.views import title_for
 from adkwire.settings import Settings
 from adkwire.stores.base import RunHead, Signals, StreamLog
 from adkwire.wire.chunks import Chunk, decode_chunk
@@ -126,8 +128,8 @@ class Keeper:
         if await self._close_crashed(key, chat, told):
             told = await self.turns(key)
         chat.loose = [loose_ends_of(told[-1], _paused(told[-1]))] if told else []
-        chat.answered = {turn.user_id for turn in told}
-        # A message that the session has never seen may come again: nothing was done about it.
+        chat.unheard = {turn.user_id for turn in told if turn.is_unheard}
+        chat.answered = {turn.user_id for turn in told} - chat.unheard
         chat.recall([Run.over(head) for head in await self.log.runs(*key) if head.said in chat.answered])
         chat.read = True
         for call in await self.gate.undecided(*key):
@@ -142,7 +144,7 @@ class Keeper:
         return bool(crashed)
 
     async def _close(self, key: ChatKey, head: RunHead, turn: Turn | None) -> None:
-        turn = turn or Turn(head.message, head.said, "")
+        turn = turn or await self._unheard(key, head)
         calls = {call.call: call for call in await self.gate.of(*key)}
         lost: dict[str, Response] = {
             call.id: {"error": LOST} for call in _paused(turn).waiting() if call.id not in calls
@@ -155,6 +157,15 @@ class Keeper:
         await self.log.append(head.run, encode_chunks(closing.tail))
         await self.log.close(head.run)
         logger.warning("run %s in chat %s was cut off when its server ended; it is closed", head.run, key.chat)
+
+    async def _unheard(self, key: ChatKey, head: RunHead) -> Turn:
+        """The turn of a message that did not reach the agent: it is not lost, and can be sent again."""
+        turn, message = Turn(head.message, head.said, new_id("e")), said_before(head)
+        if message is not None:
+            await self.adk.create(key, title=title_for(message), created=time.time())
+            turn.asked = question_event(content_of(message), turn.invocation_id, turn.mark)
+            await self.adk.append(key, [turn.asked])
+        return turn
 
     async def exists(self, key: ChatKey) -> bool:
         """Whether the user has this chat."""

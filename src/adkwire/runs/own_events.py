@@ -101,6 +101,11 @@ def _parts(event: Event) -> list[types.Part]:
     return (event.content.parts if event.content is not None else None) or []
 
 
+def question_event(content: types.Content, invocation_id: str, mark: dict[str, Any]) -> Event:
+    """What the user said, as ADK would have stored it."""
+    return Event(author="user", invocation_id=invocation_id, content=content, custom_metadata=marked(None, mark))
+
+
 def ending_event(cut: BaseException, author: str, invocation_id: str, mark: dict[str, Any]) -> Event:
     """A failure or a cancellation that ADK did not write down itself."""
     cancelled = isinstance(cut, asyncio.CancelledError)

@@ -28,6 +28,7 @@ from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import Encoder
+from adkwire.wire.media import Media
 from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
@@ -35,6 +36,7 @@ logger = logging.getLogger("adkwire")
 STOP_PATIENCE = 10.0
 """Seconds a run gets to end by ADK's own abort before its task is cancelled."""
 
+_LONGEST_QUESTION = 256_000
 _HEAD_START = 0.01
 """Seconds that the first reader has to get `start` out before ADK takes the loop for some milliseconds."""
 
@@ -142,7 +144,7 @@ class Run:
         self.closed = True
 
     async def _open(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
-        await log.open(self.head, self._before)
+        await log.open(msgspec.structs.replace(self.head, question=_in_short(self.message)), self._before)
         self._before = []
         await log.append(self.id, encode_chunks(chunks))
 
@@ -297,6 +299,18 @@ def _store_may_be_away() -> Generator[None, None, None]:
         yield
     except RequestError as error:
         logger.warning("the gate could not be asked: %s", error.message)
+
+
+def _in_short(message: UserMessage) -> bytes:
+    """What was said, unless it is so much that it would be a burden."""
+    said = msgspec.msgpack.encode(message.parts)
+    return said if len(said) <= _LONGEST_QUESTION else b""
+
+
+def said_before(head: RunHead) -> UserMessage | None:
+    """What the user had said when a run began, if it was kept."""
+    parts = msgspec.msgpack.decode(head.question, type=tuple[str | Media, ...]) if head.question else ()
+    return UserMessage(head.said, parts) if parts else None
 
 
 def fingerprint(turn: TurnInput) -> bytes:

@@ -103,14 +103,14 @@ def messages_of(
 
     What has become of waiting calls and is not in the session yet is shown in the last message.
     """
-    open_turns = {message.id for message in writing}
+    open_turns = {message.id: message for message in writing}
     messages: list[UIMessage] = []
     told = turns(session.events) if session is not None else []
     for turn in told:
         if turn.user_id in open_turns:
             break
         messages += turn.messages(_since(calls) if turn is told[-1] else None)
-    return messages + [UIMessage(id=said.id, role="user", parts=user_parts(said.parts)) for said in writing]
+    return messages + [UIMessage(id=said.id, role="user", parts=user_parts(said.parts)) for said in open_turns.values()]
 
 
 def _since(calls: Sequence[PendingCall]) -> Since:

@@ -16,6 +16,7 @@ from adkwire.errors import Unprocessable
 from adkwire.gate.records import Given
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.reading import Place, Reading
+from adkwire.server.outbox import patience
 from adkwire.server.security import Rates, read_body, read_json_body, user_of
 from adkwire.stores.base import Batch
 from adkwire.wire.decoder import InputLimits, check_chat_id, decode_call_answer, decode_json, decode_request
@@ -122,13 +123,18 @@ class EventStream(StreamingResponse):
     async def stream_response(self, send: Send) -> None:
         """Write, as long as what is written is taken."""
         loop = asyncio.get_running_loop()
+        untaken = 0
         try:
             async with asyncio.timeout(None) as limit:
 
                 async def patiently(message: Message) -> None:
-                    limit.reschedule(loop.time() + self._patience)
+                    nonlocal untaken
+                    # A server takes what it is given at once, and only then makes the next wait.
+                    size = len(message.get("body", b""))
+                    limit.reschedule(loop.time() + patience(self._patience, untaken + size))
                     await send(message)
                     limit.reschedule(None)
+                    untaken = size
 
                 await super().stream_response(patiently)
         except TimeoutError:

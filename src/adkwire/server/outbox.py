@@ -9,6 +9,11 @@ _SLICE = 256_000
 """Bytes for which a reader gets the patience of the settings: a large picture may take longer."""
 
 
+def patience(seconds: float, size: int) -> float:
+    """How long a client may take for so many bytes."""
+    return seconds * (1 + size // _SLICE)
+
+
 class Ending(NamedTuple):
     """Why a socket ends, as its client gets to know it."""
 
@@ -42,7 +47,7 @@ class Outbox:
                 frames, sent = await self._waiting.get()
                 size = sum(map(len, frames))
                 # A server takes what it is given at once, and only then makes the next wait.
-                async with asyncio.timeout(self._patience * (1 + (unread + size) // _SLICE)):
+                async with asyncio.timeout(patience(self._patience, unread + size)):
                     for frame in frames:
                         await self._socket.send_text(frame)
                 unread = size

@@ -22,6 +22,8 @@ class RunHead(msgspec.Struct, frozen=True):
     """The calls whose answers it brings to the agent."""
     before: int = 0
     """How many entries tell what its message held before."""
+    question: bytes = b""
+    """What the user said, in case it gets lost on the way to the agent."""
 
 
 class Batch(msgspec.Struct, frozen=True):

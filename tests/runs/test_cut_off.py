@@ -1,0 +1,72 @@
+"""A server that dies in the middle of an answer: what the one that comes back makes of the stream and of the chat."""
+
+from pathlib import Path
+
+import msgspec
+
+from adkwire.runs.reading import Place
+from adkwire.stores.base import RunHead
+from adkwire.stores.sqlite_streams import SqliteStreamLog
+from adkwire.testing import Say, ScriptedModel
+from adkwire.wire.chunks import Start, decode_chunk
+from adkwire.wire.profiles import encode_chunks
+from tests.runs.chats import Chat, text_of
+from tests.runs.conftest import Make
+from tests.stores.contract import read_all
+
+STOPPED = "The server stopped before this answer was finished. Ask again to go on."
+
+
+async def begun(folder: Path, question: bytes = b"") -> None:
+    """A run whose server died before ADK had stored anything of it."""
+    log = SqliteStreamLog(folder / "state.db", ttl=60)
+    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1", question=question))
+    await log.append("run-1", encode_chunks([Start(message_id="msg-1")]))
+    await log.aclose()
+
+
+async def rest(chat: Chat) -> list[dict[str, object]]:
+    reading = await chat.bridge.follow("ann", "chat", Place("run-1", 0))
+    assert reading is not None
+    entries = [entry async for batch in reading.batches for entry in batch.entries]
+    assert [decode_chunk(entry) for entry in entries]
+    return [msgspec.json.decode(entry) for entry in entries]
+
+
+async def test_a_message_that_did_not_reach_the_agent_is_kept_and_can_be_sent_again(make: Make, tmp_path: Path) -> None:
+    await begun(tmp_path, msgspec.msgpack.encode(("hello?",)))
+    chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert await chat.told() == [("user", "hello?"), ("assistant", "")]
+    assert (await chat.messages())[1]["id"] == "msg-1"
+    assert (await chat.say("hello?", "u1")).text == "Hi."
+    assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.")]
+    assert (await chat.say("hello?", "u1")).text == "Hi.", "and now it is a repetition"
+    assert len(await chat.messages()) == 2
+
+
+async def test_it_is_still_so_after_one_more_restart(make: Make, tmp_path: Path) -> None:
+    await begun(tmp_path, msgspec.msgpack.encode(("hello?",)))
+    first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    await first.told()
+    await first.bridge.close()
+    chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    assert (await chat.say("and now?", "u2")).text == "Hi."
+    assert [text_of(message) for message in await chat.messages()] == ["hello?", "", "and now?", "Hi."]
+
+
+async def test_a_message_that_was_too_large_to_keep_is_not_told_of(make: Make, tmp_path: Path) -> None:
+    await begun(tmp_path)
+    chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert (await chat.say("hello?", "u1")).text == "Hi."
+    assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.")]
+
+
+async def test_at_the_start_every_cut_off_run_is_closed(make: Make, tmp_path: Path) -> None:
+    await begun(tmp_path, msgspec.msgpack.encode(("hello?",)))
+    chat = make(ScriptedModel(turns=[]))
+    chat.bridge.watch()
+    log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
+    assert [msgspec.json.decode(entry)["type"] for entry in await read_all(log, "run-1")] == ["start", "error"]
+    await log.aclose()
