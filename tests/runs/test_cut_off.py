@@ -17,11 +17,14 @@ from tests.stores.contract import read_all
 STOPPED = "The server stopped before this answer was finished. Ask again to go on."
 
 
-async def begun(folder: Path, question: bytes = b"") -> None:
+HELLO = msgspec.msgpack.encode(("hello?",))
+
+
+async def begun(folder: Path, question: bytes = b"", number: int = 1) -> None:
     """A run whose server died before ADK had stored anything of it."""
     log = SqliteStreamLog(folder / "state.db", ttl=60)
-    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1", question=question))
-    await log.append("run-1", encode_chunks([Start(message_id="msg-1")]))
+    await log.open(RunHead(f"run-{number}", "ann", "chat", f"msg-{number}", "u1", question=question))
+    await log.append(f"run-{number}", encode_chunks([Start(message_id=f"msg-{number}")]))
     await log.aclose()
 
 
@@ -34,7 +37,7 @@ async def rest(chat: Chat) -> list[dict[str, object]]:
 
 
 async def test_a_message_that_did_not_reach_the_agent_is_kept_and_can_be_sent_again(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path, msgspec.msgpack.encode(("hello?",)))
+    await begun(tmp_path, HELLO)
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
     assert await chat.told() == [("user", "hello?"), ("assistant", "")]
@@ -46,7 +49,7 @@ async def test_a_message_that_did_not_reach_the_agent_is_kept_and_can_be_sent_ag
 
 
 async def test_it_is_still_so_after_one_more_restart(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path, msgspec.msgpack.encode(("hello?",)))
+    await begun(tmp_path, HELLO)
     first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     await first.told()
     await first.bridge.close()
@@ -64,9 +67,30 @@ async def test_a_message_that_was_too_large_to_keep_is_not_told_of(make: Make, t
 
 
 async def test_at_the_start_every_cut_off_run_is_closed(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path, msgspec.msgpack.encode(("hello?",)))
+    await begun(tmp_path, HELLO)
     chat = make(ScriptedModel(turns=[]))
     chat.bridge.watch()
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
     assert [msgspec.json.decode(entry)["type"] for entry in await read_all(log, "run-1")] == ["start", "error"]
     await log.aclose()
+
+
+async def test_a_message_that_was_cut_off_twice_is_there_once(make: Make, tmp_path: Path) -> None:
+    await begun(tmp_path, HELLO)
+    first = make(ScriptedModel(turns=[]))
+    assert await first.told() == [("user", "hello?"), ("assistant", "")]
+    await first.bridge.close()
+    await begun(tmp_path, HELLO, 2)
+    chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    assert [message["id"] for message in await chat.messages()] == ["u1", "msg-2"]
+    assert (await chat.say("hello?", "u1")).text == "Hi."
+
+
+async def test_a_new_answer_that_never_began_leaves_the_old_one(make: Make, tmp_path: Path) -> None:
+    first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    await first.say("hello?", "u1")
+    await first.bridge.close()
+    await begun(tmp_path, HELLO)
+    chat = make(ScriptedModel(script=lambda _: [Say("Hello.")]))
+    assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.")]

@@ -10,29 +10,28 @@ from typing import NamedTuple
 
 import msgspec
 from google.adk.artifacts import BaseArtifactService
-from google.adk.events.event import Event
 from google.adk.memory import BaseMemoryService
 from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions import BaseSessionService
 from google.adk.sessions.session import Session
 from msgspec import UNSET
 
-from adkwire.errors import Conflict, NotFound, RequestError, Unprocessable
+from adkwire.errors import NotFound, RequestError, Unprocessable
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
 from adkwire.gate.records import OPEN, AuditEntry, Given, PendingCall
 from adkwire.runs import views
 from adkwire.runs.adk import Adk, Services, Target, ToolInfo
 from adkwire.runs.answering import Answering
-from adkwire.runs.chats import Chat, Chats
+from adkwire.runs.asking import Asking
+from adkwire.runs.chats import Chats
 from adkwire.runs.direct import Direct
 from adkwire.runs.expiry import Expiry
-from adkwire.runs.history import said_in, turns
-from adkwire.runs.keeper import STOP, Keeper, Stop, new_id
+from adkwire.runs.keeper import STOP, Keeper, Stop
 from adkwire.runs.news import Item, News
 from adkwire.runs.reading import Place, Readers, Reading, behind
 from adkwire.runs.recording import RecordedLog, Recorder
-from adkwire.runs.run import Run, fingerprint
+from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
 from adkwire.stores.base import GateStore, Signals, StreamLog
@@ -40,8 +39,8 @@ from adkwire.stores.memory import MemoryGateStore, MemorySignals, MemoryStreamLo
 from adkwire.stores.sqlite import SqliteGateStore
 from adkwire.stores.sqlite_signals import SqliteSignals
 from adkwire.stores.sqlite_streams import SqliteStreamLog
-from adkwire.wire.decoder import TurnInput, UserMessage
-from adkwire.wire.encoder import Encoder, explain_briefly, explain_fully
+from adkwire.wire.decoder import TurnInput
+from adkwire.wire.encoder import explain_briefly, explain_fully
 from adkwire.wire.javascript import iso
 
 logger = logging.getLogger("adkwire")
@@ -97,9 +96,11 @@ class Bridge:
             explain=self._explain,
             signals=self._signals,
             recorder=self.recorder,
+            clock=clock,
         )
         self._readers = Readers(self._keeper)
         self._answering = Answering(self._keeper)
+        self._asking = Asking(self._keeper, self._answering)
         self._expiry = Expiry(self._gate, clock)
         self._watching: list[asyncio.Task[None]] = []
 
@@ -140,14 +141,7 @@ class Bridge:
             if direct:
                 raise Unprocessable("Answers to calls go to /api/chat: Gemini direct has no tools.")
             return await self._answering.repost(key, turn.answers)
-        async with self._keeper.owned(key, stop="superseded" if self.settings.on_busy == "replace" else "") as chat:
-            if (known := await self._known(key, chat, turn)) is not None:
-                return known
-            message = await self._message(key, turn)
-            self._keeper.refuse_when_draining()
-            if chat.active and self.settings.on_busy == "refuse":
-                raise Conflict("An answer is being written in this chat.", hint="Wait for it, or stop it.")
-            return await self._begin(key, chat, turn, message, direct=direct)
+        return await self._asking.start(key, turn, self._direct if direct else self._adk)
 
     async def answer(self, user: str, chat_id: str, call_id: str, given: Given) -> PendingCall:
         """Answer one call that waits; when it was the last one of its step, the message goes on by itself."""
@@ -356,89 +350,6 @@ class Bridge:
             calls = await self._gate.of(*key)
             if (writing, last) == (self._chats.active(key), self._chats.last(key)):
                 return session, writing, calls
-
-    async def _known(self, key: ChatKey, chat: Chat, turn: TurnInput) -> Run | None:
-        """The run that a repeated request means. A regeneration may be meant anew once the last one has ended."""
-        if turn.message is not None and not turn.message.id:
-            return None
-        request = fingerprint(turn)
-        same = next((run for run in chat.runs.values() if run.request == request), None)
-        if same is not None and (same.active or turn.trigger == "submit-message") and await self._is_kept(same):
-            return same
-        if turn.trigger != "submit-message" or turn.replaces is not None or turn.message is None:
-            return None
-        run = chat.runs.get(turn.message.id)
-        if run is not None and await self._is_kept(run):
-            return run
-        if run is None and turn.message.id not in chat.answered:
-            return None
-        return await self._from_history(key, turn, turn.message)
-
-    async def _from_history(self, key: ChatKey, turn: TurnInput, message: UserMessage) -> Run | None:
-        """The answer to a message whose stream is gone, told again from the session."""
-        session = await self._adk.load(key)
-        found = next((t for t in turns(session.events) if t.user_id == message.id), None) if session else None
-        if found is None:
-            return None
-        encoder, chunks = found.encoder(self._explain)
-        run = Run(new_id("run"), key, message, encoder)
-        return await self._keeper.told(run, [*chunks, *encoder.end()])
-
-    async def _message(self, key: ChatKey, turn: TurnInput) -> UserMessage:
-        """The message to run: the one that came, or the stored one that a regeneration names."""
-        if turn.message is not None:
-            return turn.message if turn.message.id else turn.message._replace(id=new_id("user"))
-        session = await self._adk.load(key)
-        for stored in turns(session.events) if session is not None else ():
-            if turn.replaces in (stored.message_id, stored.user_id) and stored.asked is not None:
-                return UserMessage(stored.user_id, tuple(said_in(stored.asked)))
-        raise NotFound("There is no such message to answer again.")
-
-    async def _begin(self, key: ChatKey, chat: Chat, turn: TurnInput, message: UserMessage, *, direct: bool) -> Run:
-        chat.repeats = 0
-        encoder = Encoder(new_id("msg"), explain=self._explain)
-        run = Run(new_id("run"), key, message, encoder, request=fingerprint(turn))
-        before, replace = chat.active, self.settings.on_busy == "replace"
-        for old in before if replace else ():
-            old.abort("superseded")
-
-        async def prepare() -> None:
-            with run.queueing():
-                for old in before:
-                    await (old.stop() if replace else old.done.wait())
-            await self._prepare(chat, run, turn)
-
-        def source(abort: asyncio.Event) -> AsyncGenerator[Event, None]:
-            return (self._direct if direct else self._adk).turn(key, message, run.mark, abort)
-
-        return await self._keeper.begin(run, chat, source, prepare=prepare)
-
-    async def _prepare(self, chat: Chat, run: Run, turn: TurnInput) -> None:
-        """Make the session ready for the turn: it exists, it is at the right point, and no call is left hanging."""
-        if await self._adk.load(run.key, recent=0) is None:
-            await self._adk.create(run.key, title=views.title_for(run.message), created=self._clock())
-            self._news.publish(run.key.user, Item(type="chat-updated", chat=run.key.chat))
-        if turn.answers is not None:
-            await self._answering.take_outputs(run.key, turn.answers)
-        await self._keeper.seal(run.key, chat, "superseded")
-        if turn.trigger == "regenerate-message" or turn.replaces is not None or run.message.id in chat.unheard:
-            await self._go_back(chat, run, turn.replaces)
-            chat.unheard.discard(run.message.id)
-
-    async def _go_back(self, chat: Chat, run: Run, replaces: str | None) -> None:
-        """Rewind to before the message that is answered again; one the session never saw is simply new."""
-        told = await self._keeper.turns(run.key)
-        wanted = {run.message.id, replaces}
-        at = next((i for i, turn in enumerate(told) if {turn.user_id, turn.message_id} & wanted), None)
-        if at is not None:
-            await self._adk.rewind(run.key, told[at].invocation_id)
-            for turn in told[at:]:
-                if turn.user_id != run.message.id:
-                    chat.answered.discard(turn.user_id)
-                    chat.runs.pop(turn.user_id, None)
-
-    async def _is_kept(self, run: Run) -> bool:
-        return run.active or await self._log.read(run.id, -1, 0) is not None
 
 
 class _Stores(NamedTuple):

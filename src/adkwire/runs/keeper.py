@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import secrets
-import time
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -52,7 +51,8 @@ class Keeper:
     news: News
     explain: Explain
     signals: Signals
-    recorder: Recorder | None = None
+    recorder: Recorder | None
+    clock: Callable[[], float]
     draining: bool = False
     answered: Callable[[PendingCall], None] = lambda call: None
     """Called for calls that have their answer and may go on."""
@@ -128,7 +128,7 @@ class Keeper:
         if await self._close_crashed(key, chat, told):
             told = await self.turns(key)
         chat.loose = [loose_ends_of(told[-1], _paused(told[-1]))] if told else []
-        chat.unheard = {turn.user_id for turn in told if turn.is_unheard}
+        chat.unheard = {turn.user_id for turn in told[-1:] if turn.is_unheard}
         chat.answered = {turn.user_id for turn in told} - chat.unheard
         chat.recall([Run.over(head) for head in await self.log.runs(*key) if head.said in chat.answered])
         chat.read = True
@@ -140,11 +140,12 @@ class Keeper:
         crashed = [head for head in await self.log.unclosed() if (head.user, head.chat) == key]
         for head in crashed:
             if chat.find(head.run) is None:
-                await self._close(key, head, next((turn for turn in told if turn.message_id == head.message), None))
+                await self._close(key, head, told)
         return bool(crashed)
 
-    async def _close(self, key: ChatKey, head: RunHead, turn: Turn | None) -> None:
-        turn = turn or await self._unheard(key, head)
+    async def _close(self, key: ChatKey, head: RunHead, told: Sequence[Turn]) -> None:
+        turn = next((turn for turn in told if turn.message_id == head.message), None)
+        turn = turn or await self._unheard(key, head, told)
         calls = {call.call: call for call in await self.gate.of(*key)}
         lost: dict[str, Response] = {
             call.id: {"error": LOST} for call in _paused(turn).waiting() if call.id not in calls
@@ -158,13 +159,17 @@ class Keeper:
         await self.log.close(head.run)
         logger.warning("run %s in chat %s was cut off when its server ended; it is closed", head.run, key.chat)
 
-    async def _unheard(self, key: ChatKey, head: RunHead) -> Turn:
+    async def _unheard(self, key: ChatKey, head: RunHead, told: Sequence[Turn]) -> Turn:
         """The turn of a message that did not reach the agent: it is not lost, and can be sent again."""
         turn, message = Turn(head.message, head.said, new_id("e")), said_before(head)
-        if message is not None:
-            await self.adk.create(key, title=title_for(message), created=time.time())
-            turn.asked = question_event(content_of(message), turn.invocation_id, turn.mark)
-            await self.adk.append(key, [turn.asked])
+        before = [old for old in told if old.user_id == head.said]
+        if message is None or not all(old.is_unheard for old in before):
+            return turn
+        for old in before:
+            await self.adk.rewind(key, old.invocation_id)
+        await self.adk.create(key, title=title_for(message), created=self.clock())
+        turn.asked = question_event(content_of(message), turn.invocation_id, turn.mark)
+        await self.adk.append(key, [turn.asked])
         return turn
 
     async def exists(self, key: ChatKey) -> bool:
