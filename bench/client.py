@@ -8,7 +8,12 @@ from typing import NamedTuple
 from bench.agents.flood.agent import PIECE
 from bench.servers import Server
 
-_chats = (f"chat-{number}" for number in itertools.count())
+_numbers = itertools.count()
+
+
+def new_chat() -> str:
+    """The id of a chat that nobody has had."""
+    return f"chat-{next(_numbers)}"
 
 
 class Latency(NamedTuple):
@@ -23,7 +28,7 @@ async def turn(server: Server, chunks: int) -> Latency:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     body, seen = bytearray(), dict[bytes, float]()
     marks = [b"data:", PIECE.encode()]
-    writer.write(server.contender.request(server.port, next(_chats), chunks))
+    writer.write(server.contender.request(server.port, new_chat(), chunks))
     started = time.perf_counter()
     while data := await reader.read(65536):
         body += data

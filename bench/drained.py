@@ -1,19 +1,19 @@
 """What the bridge adds to an ADK run, in process: the same events drained, or brought to bytes through run and log."""
 
 import asyncio
-import itertools
 import time
 from collections.abc import Callable, Coroutine
 
 from adkwire import Policy, Settings
 from adkwire.gate.gate import ToolGate
-from adkwire.runs.adk import Adk, ChatKey, Services
+from adkwire.runs.adk import Adk, Services
 from adkwire.runs.bridge import Bridge
-from adkwire.server.chat import sse
+from adkwire.runs.sessions import ChatKey
 from adkwire.stores.memory import MemoryGateStore
-from adkwire.wire.decoder import TurnInput, UserMessage
-from adkwire.wire.profiles import Profile
+from adkwire.wire.decoder import UserMessage
 from bench.agents.flood.agent import root_agent
+from bench.bridged import bridged_turn
+from bench.client import new_chat
 from bench.measure import Effort, Line, at_most, cpu_of, in_turn, ratios, spread
 
 CHUNKS = 200
@@ -25,10 +25,9 @@ def lines(effort: Effort) -> list[Line]:
     with asyncio.Runner() as runner:
         gate = ToolGate(MemoryGateStore(), Policy(), clock=time.time)
         adk, bridge = Adk(root_agent, settings, Services(), gate), Bridge(root_agent, settings=settings)
-        chats = (f"chat-{number}" for number in itertools.count())
         contenders = {
-            "bridge": _timed(runner, lambda: _bridged(bridge, next(chats))),
-            "drained": _timed(runner, lambda: _drained(adk, next(chats))),
+            "bridge": _timed(runner, lambda: bridged_turn(bridge, CHUNKS)),
+            "drained": _timed(runner, lambda: _drained(adk)),
         }
         costs = in_turn(contenders, effort.rounds(31, 7), warm_up=2)
     ours, theirs = (spread(costs[name]).median / CHUNKS * 1e6 for name in contenders)
@@ -37,17 +36,10 @@ def lines(effort: Effort) -> list[Line]:
     return [Line("a run through the bridge, in process", "ADK run drained", measured, at_most(1.1), detail)]
 
 
-async def _drained(adk: Adk, chat: str) -> None:
-    key, message = ChatKey("bench", chat), UserMessage("user-1", (str(CHUNKS),))
+async def _drained(adk: Adk) -> None:
+    key, message = ChatKey("bench", new_chat()), UserMessage("user-1", (str(CHUNKS),))
     await adk.create(key, title="", created=0)
     async for _ in adk.turn(key, message, {}, asyncio.Event()):
-        pass
-
-
-async def _bridged(bridge: Bridge, chat: str) -> None:
-    message = UserMessage("user-1", (str(CHUNKS),))
-    run = await bridge.start("bench", TurnInput(chat, "submit-message", message, None))
-    async for _ in sse(bridge.follow(run), run.id, Profile.declared(None)):
         pass
 
 

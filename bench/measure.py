@@ -56,7 +56,8 @@ class Line:
     what: str
     against: str
     measured: Spread
-    goal: Goal
+    goal: Goal | None
+    """None for what is only told."""
     detail: str
 
 

@@ -23,6 +23,8 @@ def table(lines: Sequence[Line]) -> str:
 
 def verdict(line: Line) -> str:
     """Whether the median reaches the goal; `~` when its quartiles lie on both sides of it, or there are none."""
+    if line.goal is None:
+        return ""
     word = "met" if line.goal.met(line.measured.median) else "missed"
     unsure = line.goal.met(line.measured.low) != line.goal.met(line.measured.high) or line.measured.rounds == 1
     return f"{word} ~" if unsure else word
@@ -39,7 +41,8 @@ def machine() -> str:
 def _cells(line: Line) -> tuple[str, ...]:
     low, median, high = (_number(value) for value in line.measured[:3])
     between = f"{low} - {high} ({line.measured.rounds})" if line.measured.rounds > 1 else "one round"
-    return (f"{median}{line.goal.unit}", between, str(line.goal), verdict(line), line.what, line.against, line.detail)
+    unit, goal = ("x", "none") if line.goal is None else (line.goal.unit, str(line.goal))
+    return (f"{median}{unit}", between, goal, verdict(line), line.what, line.against, line.detail)
 
 
 def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:

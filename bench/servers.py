@@ -107,10 +107,10 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment without what would reach a real model or change settings; no limit on requests."""
+    """The caller's environment without what would reach a real model or change settings; without limits for a user."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("ADKWIRE_", "GOOGLE_", "GEMINI_"))}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return {**kept, "ADKWIRE_CHATS_PER_MINUTE": "0"}
+    return {**kept, "ADKWIRE_CHATS_PER_MINUTE": "0", "ADKWIRE_SOCKETS_PER_USER": "1000"}
 
 
 def wait_ready(process: subprocess.Popen[str]) -> str:

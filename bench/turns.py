@@ -39,7 +39,7 @@ def _warm_servers(*, memory: bool) -> Generator[dict[str, Server]]:
 def _lines(servers: dict[str, Server], concurrency: int, rounds: int, sessions: str) -> list[Line]:
     count = max(4, concurrency)
     costs = in_turn(
-        {name: _cpu_per_turn(server, count, concurrency) for name, server in servers.items()}, rounds, warm_up=0
+        {name: cpu_per_turn(server, count, concurrency) for name, server in servers.items()}, rounds, warm_up=0
     )
 
     def line(ours: str, peer: str, goal: Goal) -> Line:
@@ -56,7 +56,9 @@ def _lines(servers: dict[str, Server], concurrency: int, rounds: int, sessions: 
     ]
 
 
-def _cpu_per_turn(server: Server, count: int, concurrency: int) -> Callable[[], float]:
+def cpu_per_turn(server: Server, count: int, concurrency: int) -> Callable[[], float]:
+    """Measures the CPU of a server per turn, so many at a time."""
+
     def measured() -> float:
         before = process_cpu(server.pid)
         asyncio.run(turns(server, CHUNKS, count, concurrency))

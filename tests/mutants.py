@@ -1,7 +1,8 @@
 """Do the tests notice when a rule is broken? Each mutant breaks one, in a copy of the source, and a test must fail.
 
-`python -m tests.mutants` tries all, `python -m tests.mutants NAME...` some. First the tests that are named run on an
-unchanged copy, where they must pass. It fails when a mutant survives, when its text is not found exactly once any more
+`python -m tests.mutants` tries all, `python -m tests.mutants NAME...` some; with `--check` no test runs, and only what
+no longer fits the source is told. First the tests that are named run on an unchanged copy, where they must pass. It
+fails when a mutant survives, when its text is not found exactly once any more
 (the source has changed: say the mutant anew), and when it does more than break a rule: the code must still load.
 """
 
@@ -105,23 +106,23 @@ MESSAGES = [
         "runs/test_turns.py::test_while_an_answer_is_written_history_has_only_its_question",
     ),
     Mutant(
-        "resume without what was before",
+        "a repeated post without what was before",
         "runs/bridge.py",
-        "if whole and run.prefix and after < 0:",
-        "if False:",
+        "(-run.before if whole else 0)",
+        "0",
         "runs/test_continuations.py::test_somebody_who_comes_in_the_middle_gets_the_whole_message",
     ),
     Mutant(
         "disconnect stops the run",
-        "runs/bridge.py",
+        "runs/reading.py",
         "            self._keeper.left(run)\n",
         "            run.abort()\n",
         "runs/test_readers.py::test_a_reader_who_leaves_does_not_stop_the_run",
     ),
     Mutant(
         "no rewind",
-        "runs/bridge.py",
-        "            await self._adk.rewind(run.key, told[at].invocation_id)\n",
+        "runs/asking.py",
+        "            await self._keeper.adk.rewind(run.key, told[at].invocation_id)\n",
         "",
         "runs/test_rewinds.py::test_regenerate_the_last_answer",
     ),
@@ -134,7 +135,7 @@ MESSAGES = [
     ),
     Mutant(
         "a retried post runs again",
-        "runs/bridge.py",
+        "runs/asking.py",
         "if (known := await self._known(key, chat, turn)) is not None:",
         "if (known := None) is not None:",
         "runs/test_retries.py::test_while_it_runs",
@@ -574,7 +575,7 @@ EXECUTION = [
     ),
     Mutant(
         "no seal on supersede",
-        "runs/bridge.py",
+        "runs/asking.py",
         '        await self._keeper.seal(run.key, chat, "superseded")\n',
         "",
         "runs/test_supersede.py::test_a_question_that_is_typed_over",
@@ -703,7 +704,346 @@ POLICY = [
     ),
 ]
 
-MUTANTS = [*MESSAGES, *BROWSER, *ANSWERS, *EXECUTION, *POLICY]
+SEAM = "server/test_socket.py::test_resume_in_the_middle_of_a_continuation_is_whole"
+COMING_BACK = "server/test_stream.py::test_coming_back_after_the_end"
+
+READERS = [
+    Mutant(
+        "resume without what was before",
+        "runs/reading.py",
+        "        return self.read(head, -head.before)\n",
+        "        return self.read(head, 0)\n",
+        SEAM,
+    ),
+    Mutant(
+        "start is told twice",
+        "runs/reading.py",
+        "    if not _joins(batch):\n",
+        "    if True:\n",
+        SEAM,
+    ),
+    Mutant(
+        "behind what was before comes the start",
+        "runs/reading.py",
+        "    return 1 if number == -1 and before else number + 1\n",
+        "    return number + 1\n",
+        "runs/test_continuations.py::test_behind_what_was_before_comes_what_is_new",
+    ),
+    Mutant(
+        "a place one too far",
+        "runs/reading.py",
+        "and before else number + 1\n",
+        "and before else number + 2\n",
+        COMING_BACK,
+    ),
+    Mutant(
+        "a place one too short",
+        "runs/reading.py",
+        "and before else number + 1\n",
+        "and before else max(number, 0)\n",
+        COMING_BACK,
+    ),
+    Mutant(
+        "a gap that is not told",
+        "runs/reading.py",
+        "is not None and batch.first == first:\n",
+        "is not None:\n",
+        "runs/test_readers.py::test_a_reader_who_has_fallen_behind_what_is_kept_is_told",
+    ),
+    Mutant(
+        "a place that is gone is nothing to go on with",
+        "runs/bridge.py",
+        "            return await self._readers.behind(key, after)\n",
+        "            return await self._readers.behind(key, after) if await self._log.head(after.run) else None\n",
+        COMING_BACK,
+    ),
+    Mutant(
+        "a place in a chat of somebody else",
+        "runs/reading.py",
+        "if head is None or (head.user, head.chat) != key:",
+        "if head is None:",
+        "runs/test_readers.py::test_a_run_is_known_to_its_user_only",
+    ),
+    Mutant(
+        "ids are counted behind what a client must not see",
+        "server/chat.py",
+        "enumerate(map(profile.fit_encoded, batch.entries), batch.first)",
+        "enumerate(filter(None, map(profile.fit_encoded, batch.entries)), batch.first)",
+        "server/test_stream.py::test_a_chunk_that_a_client_must_not_see_leaves_its_number_out",
+    ),
+    Mutant(
+        "a slow reader of http is never cut",
+        "server/chat.py",
+        "                    limit.reschedule(loop.time() + patience(self._patience, untaken + size))\n",
+        "",
+        "server/test_stream.py::test_a_client_that_does_not_read_is_cut",
+    ),
+    Mutant(
+        "stop is acknowledged before the stream is closed",
+        "runs/run.py",
+        "            await asyncio.wait([self._task], timeout=STOP_PATIENCE)\n            if not self._task.done():\n",
+        "            await self.done.wait()\n            if self.active:\n",
+        "runs/test_stop.py::test_a_stop_returns_when_the_stream_is_closed",
+    ),
+    Mutant(
+        "stop of any run",
+        "runs/bridge.py",
+        "if run_id in (None, run.id)]\n",
+        "]\n",
+        "runs/test_stop.py::test_stop_of_a_named_older_run_leaves_the_newer_one",
+    ),
+    Mutant(
+        "a recording with secrets",
+        "runs/recorded_lines.py",
+        "    new = _hidden_when_deep(partial(redact, value))\n",
+        "    new = value\n",
+        "runs/test_recording.py::test_secrets_in_chunks",
+    ),
+    Mutant(
+        "a recording with what clients send",
+        "runs/recorded_lines.py",
+        '            return redact(without_media({**cast(dict[str, object], value), "headers": HIDDEN}))\n',
+        "            pass\n",
+        "runs/test_recording.py::test_frames_without_headers_secrets_and_pictures",
+    ),
+]
+
+CUT_OFF = "runs/test_crashed.py::test_words_that_were_shown_are_kept_and_the_reason_is_said"
+
+CRASHES = [
+    Mutant(
+        "a run that was cut off has no end",
+        "runs/bridge.py",
+        "                    await self._keeper.elsewhere(ChatKey(head.user, head.chat))\n",
+        "                    str(head)\n",
+        "runs/test_cut_off.py::test_at_the_start_every_cut_off_run_is_closed",
+    ),
+    Mutant(
+        "what was shown before a crash is not stored",
+        "runs/crashed.py",
+        "    events = [event for _, event in unsaved]\n",
+        "    events = list[Event]()\n",
+        CUT_OFF,
+    ),
+    Mutant(
+        "a stream that was cut off ends without an error",
+        "runs/crashed.py",
+        "    return [*seals, _stop(turn, author)] if stops else seals\n",
+        "    return seals\n",
+        CUT_OFF,
+    ),
+    Mutant(
+        "no seal for a call that was cut off",
+        "runs/crashed.py",
+        "    return [*seals, _stop(turn, author)] if stops else seals\n",
+        "    return [_stop(turn, author)] if stops else seals\n",
+        "runs/test_crashed.py::test_a_call_that_was_not_asked_about_yet",
+    ),
+    Mutant(
+        "what was before a continuation is taken for its own when it is closed",
+        "runs/recovery.py",
+        "    first, found = -head.before, list[bytes]()\n",
+        "    first, found = 0, list[bytes]()\n",
+        "runs/test_cut_off.py::test_an_answer_that_went_on_and_was_cut_off",
+    ),
+    Mutant(
+        "a message that never reached the agent is lost",
+        "runs/recovery.py",
+        "        await self.adk.append(key, [turn.asked])\n",
+        "",
+        "runs/test_cut_off.py::test_a_message_that_did_not_reach_the_agent_is_kept_and_can_be_sent_again",
+    ),
+    Mutant(
+        "a retried post runs again after a restart",
+        "runs/keeper.py",
+        "        chat.answered = {turn.user_id for turn in told} - chat.unheard\n",
+        "        chat.answered = set[str]()\n",
+        "runs/test_retries.py::test_after_a_restart",
+    ),
+]
+
+WORKERS = [
+    Mutant(
+        "a chat is not given back",
+        "runs/keeper.py",
+        "lambda run: self._let_go(run.key)\n",
+        "lambda run: None\n",
+        "runs/test_workers.py::test_a_question_that_one_asked_is_answered_at_the_other",
+    ),
+    Mutant(
+        "a chat is given back while an answer is written",
+        "runs/keeper.py",
+        "                    if not chat.active:\n                        await self._release(key)\n",
+        "                    await self._release(key)\n",
+        "runs/test_workers.py::test_what_one_writes_can_be_read_of_the_other",
+    ),
+    Mutant(
+        "a chat of a living worker is taken",
+        "runs/keeper.py",
+        "        return last is not None\n",
+        "        return True\n",
+        "runs/test_workers.py::test_one_that_will_not_stop_keeps_its_chat",
+    ),
+    Mutant(
+        "a stop of one worker stops any run of another",
+        "runs/bridge.py",
+        "            if wish.run in (None, run.id):\n",
+        "            if True:\n",
+        "runs/test_workers.py::test_a_wish_for_a_run_that_is_over_leaves_the_next_one",
+    ),
+    Mutant(
+        "a request is run again by the other worker",
+        "runs/asking.py",
+        "        if head is not None and _is_meant(head, turn):\n",
+        "        if False:\n",
+        "runs/test_workers.py::test_a_request_that_is_repeated_at_the_other_follows",
+    ),
+]
+
+STREAMS = [
+    Mutant(
+        "visible before it is durable",
+        "stores/sqlite_streams.py",
+        "            sizes = await self._file.write(lambda connection: self._add(connection, jobs, now))\n",
+        "            loop = asyncio.get_running_loop()\n"
+        "            write = self._file.write\n"
+        "            loop.call_later(0.3, lambda: loop.create_task(write(lambda one: self._add(one, jobs, now))))\n"
+        "            sizes = [job.size + sum(map(len, job.entries)) for job in jobs]\n",
+        "stores/test_sqlite_streams.py::test_what_a_reader_has_seen_is_in_the_file",
+    ),
+    Mutant(
+        "what could not be committed is lost",
+        "stores/sqlite_streams.py",
+        "                writer.queue[:0] = job.entries\n",
+        "",
+        "stores/test_sqlite_streams.py::test_a_store_that_fails_says_so_and_loses_nothing_when_it_works_again",
+    ),
+    Mutant(
+        "a commit that fails is not told",
+        "stores/sqlite_streams.py",
+        "                writer.failure = error if isinstance(error, Unavailable) else None\n",
+        "",
+        "stores/test_sqlite_streams.py::test_a_store_that_fails_says_so_and_loses_nothing_when_it_works_again",
+    ),
+    Mutant(
+        "closed before it is kept",
+        "stores/sqlite_streams.py",
+        "        while not writer.done:\n",
+        "        while False:\n",
+        "stores/test_sqlite_streams.py::test_the_end_is_in_the_file_when_close_returns",
+    ),
+    Mutant(
+        "two workers write one run",
+        "stores/sqlite_streams.py",
+        "WHERE id = ? AND run = ? AND next = ? AND closed_at IS NULL",
+        "WHERE id = ? AND run = ? AND ? IS NOT NULL",
+        "stores/test_sqlite_streams.py::test_nothing_comes_behind_an_end_that_another_worker_made",
+    ),
+]
+
+SOCKETS = [
+    Mutant(
+        "sequences begin with 1",
+        "wire/frames.py",
+        "        self._next = first\n",
+        "        self._next = first or 1\n",
+        "wire/test_frames.py::test_chunks",
+    ),
+    Mutant(
+        "a sequence is left out",
+        "wire/frames.py",
+        "            if chunk is None:\n                continue\n",
+        "            if chunk is None:\n                self._next += 1\n                continue\n",
+        "wire/test_frames.py::test_a_chunk_that_a_client_may_not_see_leaves_no_gap",
+    ),
+    Mutant(
+        "a sequence is told twice",
+        "wire/frames.py",
+        "            if self._next > self._behind:\n",
+        "            if self._next >= self._behind:\n",
+        "wire/test_frames.py::test_going_on_behind_a_sequence_counts_what_the_client_has",
+    ),
+    Mutant(
+        "going away stops",
+        "server/socket.py",
+        "                    request.leave()\n            await asyncio.wait(parts)\n",
+        "                    self._abort(request)\n                    request.leave()\n"
+        "            await asyncio.wait(parts)\n",
+        "server/test_socket.py::test_going_away_does_not_stop",
+    ),
+    Mutant(
+        "abort stops the other requests",
+        "server/socket.py",
+        "                if (request := self._requests.get(frame.request_id)) is not None:\n",
+        "                for request in list(self._requests.values()):\n",
+        "server/test_socket.py::test_abort_stops_the_run_of_its_request_only",
+    ),
+    Mutant(
+        "abort stops whatever runs in the chat",
+        "server/socket.py",
+        "            await self._bridge.stop(self._user, request.chat, request.run)\n",
+        "            await self._bridge.stop(self._user, request.chat)\n",
+        "server/test_socket.py::test_abort_leaves_what_waits_behind_it_in_its_chat",
+    ),
+    Mutant(
+        "no end",
+        "server/socket.py",
+        "        self._out.put(end_frame(request.id))\n",
+        "",
+        "server/test_socket.py::test_a_message_and_its_answer",
+    ),
+    Mutant(
+        "places for clients that do not know them",
+        "server/socket.py",
+        "        run = reading.run if self._ours else None\n",
+        "        run = reading.run\n",
+        "server/test_socket.py::test_a_message_and_its_answer",
+    ),
+    Mutant(
+        "codes for clients that do not know them",
+        "server/socket.py",
+        "code if self._ours else None)",
+        "code)",
+        "server/test_socket.py::test_an_id_that_is_in_use_is_refused",
+    ),
+    Mutant(
+        "a seat is not given back",
+        "server/security.py",
+        "            self._seats.give_back(self._user)\n",
+        "",
+        "server/test_socket_limits.py::test_seats_are_given_back",
+    ),
+    Mutant(
+        "a slow reader is never cut",
+        "server/outbox.py",
+        "asyncio.timeout(patience(self._patience, unread + size))",
+        "asyncio.timeout(None)",
+        "server/test_socket_limits.py::test_who_takes_nothing_is_given_up",
+    ),
+    Mutant(
+        "any token opens a socket",
+        "server/security.py",
+        "        if not any(hmac",
+        '        if connection.scope["type"] != "websocket" and not any(hmac',
+        "server/test_socket_door.py::test_tokens",
+    ),
+    Mutant(
+        "a token in the address opens everything",
+        "server/security.py",
+        '    if connection.scope["type"] == "websocket":\n        offered',
+        "    if True:\n        offered",
+        "server/test_socket_door.py::test_a_token_in_the_address_is_for_sockets_only",
+    ),
+    Mutant(
+        "pages of other sites open sockets",
+        "server/security.py",
+        "            self._guard.check_origin(socket.headers)\n",
+        "",
+        "server/test_socket_door.py::test_origins",
+    ),
+]
+
+MUTANTS = [*MESSAGES, *BROWSER, *ANSWERS, *EXECUTION, *POLICY, *READERS, *CRASHES, *WORKERS, *STREAMS, *SOCKETS]
 
 
 def pytest_collection_finish() -> None:
@@ -770,12 +1110,31 @@ def verdict(mutant: Mutant) -> tuple[bool, str]:
     return True, failed[1] if failed else ""
 
 
-def main(names: list[str]) -> int:
-    """Try the mutants that are named, or all."""
+def unfit(mutants: Iterable[Mutant]) -> list[str]:
+    """What is wrong with the mutants themselves; no test runs."""
+    found: list[str] = []
+    for mutant in mutants:
+        with tempfile.TemporaryDirectory(prefix="adkwire-mutant-") as folder:
+            path = Path(folder) / mutant.file
+            path.parent.mkdir(parents=True)
+            shutil.copy(SOURCE / mutant.file, path)
+            wrong = broken(mutant, Path(folder))
+        if wrong is not None:
+            found.append(f"{mutant.name}: {wrong}")
+    return found
+
+
+def main(names: list[str], *, check: bool) -> int:
+    """Try the mutants that are named, or all; with `check` only see whether they fit the source."""
     known = {mutant.name: mutant for mutant in MUTANTS}
     if unknown := [name for name in names if name not in known]:
         sys.exit(f"No such mutant: {', '.join(unknown)}. Known: {', '.join(known)}.")
     chosen = [known[name] for name in names] or MUTANTS
+    if wrong := unfit(chosen):
+        print(*wrong, sep="\n")
+        return 1
+    if check:
+        return 0
     began = time.monotonic()
     if (said := unbroken(chosen)) is not None:
         print(f"{said}\nThe tests fail without any mutant.")
@@ -792,4 +1151,6 @@ def main(names: list[str]) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants to try; all without any")
-    sys.exit(main(parser.parse_args().names))
+    parser.add_argument("--check", action="store_true", help="only see whether they fit the source")
+    given = parser.parse_args()
+    sys.exit(main(given.names, check=given.check))

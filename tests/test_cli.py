@@ -255,6 +255,8 @@ def test_another_database_is_refused_without_repeating_its_password(
         (["--no-such-option"], "--no-such-option"),
         (["--db", "/proc/no/such.db"], "--db"),
         (["--db", "/"], "--db"),
+        (["--record", "/proc/no/recordings"], "--record"),
+        (["--record", "/dev/null"], "--record"),
         (["--log-level", "loud"], "--log-level"),
         (["one.py", "two.py"], "two.py"),
     ],
@@ -273,12 +275,12 @@ def test_an_empty_token(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     assert "ADKWIRE_TOKEN" in refused(capsys, "--auth", "token")
 
 
-@pytest.mark.parametrize("args", [["--help"], ["serve", "--help"]])
-def test_help(capsys: pytest.CaptureFixture[str], args: list[str]) -> None:
+@pytest.mark.parametrize(("args", "word"), [([], "serve"), (["serve"], "--record"), (["replay"], "--speed")])
+def test_help(capsys: pytest.CaptureFixture[str], args: list[str], word: str) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(args)
+        main([*args, "--help"])
     assert ended.value.code == 0
-    assert "serve" in capsys.readouterr().out
+    assert word in capsys.readouterr().out
 
 
 def test_a_refusal_of_the_real_command_is_one_line(place: Path) -> None:
@@ -337,7 +339,8 @@ def test_a_terminated_server_lets_the_answer_end(place: Path) -> None:
     assert events(text)[-1].data == "[DONE]"
     assert code in (0, -signal.SIGTERM)
     assert "Traceback" not in server.output
-    assert server.lines[3:] == ["adkwire lets the running answers end; Ctrl-C again stops them now\n"], server.output
+    assert server.lines[3] == "  record nothing (see --record)\n"
+    assert server.lines[4:] == ["adkwire lets the running answers end; Ctrl-C again stops them now\n"], server.output
 
 
 def printed(server: Server, pattern: str) -> str:
@@ -391,3 +394,43 @@ def test_a_second_interrupt_does_not_wait_for_an_answer_that_hangs(place: Path) 
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(20) == 0
     assert "Traceback" not in server.output
+
+
+def test_what_was_recorded_is_replayed(place: Path) -> None:
+    write(place / "mine.py", agent())
+    with serve("mine.py", "--record", "recordings", cwd=place) as server:
+        printed(server, r"  record into (.*)")
+        was = httpx.post(f"{server.url}/api/chat", json=body(chat="Mine")).text
+    assert f"  record into {place / 'recordings'}" in server.output
+    command = [sys.executable, "-m", "adkwire.cli", "replay", "recordings/Mine.jsonl", "--speed", "fast", "--port", "0"]
+    with subprocess.Popen(command, cwd=place, env=clean_environment(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            told = [process.stdout.readline() for _ in range(3)]
+            again = httpx.post(f"{told[0].split()[-1]}/api/chat", json=body(chat="another")).text
+        finally:
+            process.terminate()
+            process.wait(20)
+    assert said(again) == said(was) == "I am helper."
+    assert [event.data for event in events(again)] == [event.data for event in events(was)]
+    assert told[1:] == [f"  replay {place / 'recordings' / 'Mine.jsonl'}\n", "  runs   1, speed fast\n"]
+
+
+def replay_refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    try:
+        code = main(["replay", "--port", "0", *args])
+    except SystemExit as ended:
+        code = ended.code
+    said = capsys.readouterr()
+    assert (code, said.out) == (2, "")
+    [line] = said.err.splitlines()
+    return line
+
+
+def test_a_recording_that_cannot_be_replayed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "file" in replay_refused(capsys)
+    assert "Cannot read none.jsonl: No such file" in replay_refused(capsys, "none.jsonl")
+    assert "Cannot read .: Is a directory" in replay_refused(capsys, ".")
+    write(place / "notes.txt", "hello\n")
+    assert "notes.txt cannot be replayed, line 1: is not JSON" in replay_refused(capsys, "notes.txt")
+    assert "--speed" in replay_refused(capsys, "notes.txt", "--speed", "slow")

@@ -157,6 +157,9 @@ def _listen(settings: Settings) -> socket.socket:
     # The protocol is named because asyncio turns Nagle's delay off only for sockets that say they are TCP.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Connections inherit it: one that takes nothing is closed by the system, with what it has not taken.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(2000 * settings.slow_reader))
     try:
         listener.bind((settings.host, settings.port))
         listener.listen(_BACKLOG)

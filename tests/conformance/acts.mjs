@@ -2,8 +2,6 @@
 // A call is named by its tool and `nth`, counted over the page. The page comes to rest after an act, unless it says `now`
 // (the next one follows at once) or `begin` (the next one follows while it goes on, until a `rest`).
 
-import { lastMessageOnly } from "./chat-client.mjs";
-
 const cardOf = ({ page }, { tool, nth = 0 }) => {
   const part = page.calls(tool)[nth];
   if (!part) throw new Error(`the page shows no call ${nth} of ${tool}`);
@@ -33,7 +31,21 @@ const acts = {
   rest: ({ begun }) => begun,
 
   /** The page loses its connection. */
-  cut: ({ page }) => page.chat.stop(),
+  cut: ({ page }) => page.leave(),
+
+  /** The stop button of a page on a socket: its transport tells the server. */
+  press: ({ page }) => page.chat.stop(),
+
+  /** The page's sockets break, and it has to see for itself what that means. */
+  lose: ({ page }) => page.wire.lose(),
+
+  /** Follow what runs in the same page; come back when that has begun. `rest` waits for the end. */
+  async resume(world) {
+    const { chat, wire } = world.page;
+    const known = wire.requests.length;
+    world.begun = chat.resumeStream();
+    await world.page.until("what runs", () => wire.requests.length > known && wire.requests.at(-1).stream);
+  },
 
   /** From here on the chat is used in a new page, made from history; what runs is followed. */
   async load(world, { name, ...options }) {
@@ -42,8 +54,8 @@ const acts = {
   },
 
   /** The same in mid-answer: come back when `after` is on the new page's screen; `rest` waits for the end. */
-  async join(world, { name, after }) {
-    world.page = await world.scene.load(name, world.options);
+  async join(world, { name, after, ...options }) {
+    world.page = await world.scene.load(name, { ...world.options, ...options });
     world.begun = world.page.chat.resumeStream();
     await world.page.untilSeen(after);
   },
@@ -122,7 +134,7 @@ async function run(world, { do: name, now, begin, ...args }) {
 
 /** The acts of a list, in a page of their own unless the first one opens its own. */
 export async function perform(scene, { acts: list, predicate, executor, watch, lastOnly }) {
-  const options = { predicate, executor, transport: lastOnly ? lastMessageOnly : {} };
+  const options = { predicate, executor, lastOnly };
   const world = { scene, options };
   if (watch) await scene.watch();
   if (!["load", "continue"].includes(list[0].do)) world.page = scene.open("page", options);

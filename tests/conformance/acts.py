@@ -75,9 +75,9 @@ def load(name: str, **options: Any) -> Act:
     return {"do": "load", "name": name, **options}
 
 
-def join(name: str, after: str) -> Act:
+def join(name: str, after: str, **options: Any) -> Act:
     """Go on in a new page while an answer is written; come back when this is on its screen."""
-    return now({"do": "join", "name": name, "after": after})
+    return now({"do": "join", "name": name, "after": after, **options})
 
 
 def keep(name: str, messages: list[dict[str, Any]]) -> Act:
@@ -134,6 +134,9 @@ BEGUN = elsewhere("begun $CHAT", "watching")
 """Wait until the body of the tool `slow` runs."""
 RELEASE = elsewhere("release $CHAT", "releasing")
 CUT: Act = {"do": "cut"}
+LOSE: Act = now({"do": "lose"})
+PRESS_STOP: Act = now({"do": "press"})
+RESUME: Act = now({"do": "resume"})
 SEND: Act = {"do": "send"}
 REST: Act = {"do": "rest"}
 STOP: Act = {"do": "stop"}

@@ -19,7 +19,8 @@ class Case:
     `requests` counts what each page's transport sends. `error` is in the words the client gets, on every page or on
     those in `error_in`; with `recovers` a later turn ends well; with `refused` the last request is answered by that
     status. A page in `cut` has not got all of the message at `cut_at`, because it dropped its connection or others went
-    on without it: a stock client then keeps that message as it stood. A page in `behind` cannot know every message.
+    on without it: a stock client then keeps that message as it stood. A page in `lost` saw its connection break. A page
+    in `behind` cannot know every message.
 
     `ledger` is what tools really did, `executions` what the browser really did, over all pages. `left` names what is
     meant to stay open at the end, as `tool state`.
@@ -36,6 +37,7 @@ class Case:
     refused: int | None = None
     cut: frozenset[str] = frozenset()
     cut_at: int = 1
+    lost: frozenset[str] = frozenset()
     behind: frozenset[str] = frozenset()
     ledger: tuple[str, ...] = ()
     executions: tuple[str, ...] = ()

@@ -1,13 +1,6 @@
-import { countingFetch } from "./counting-fetch.mjs";
 import { predicates } from "./predicates.mjs";
 import { Signal } from "./signal.mjs";
-
-/** An option of the transport: send only the newest message, as the SDK's documentation shows. */
-export const lastMessageOnly = {
-  prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) => ({
-    body: { id, message: messages.at(-1), trigger, messageId },
-  }),
-};
+import { HttpWire, SocketWire } from "./wires.mjs";
 
 /** The chat state as the stock frameworks keep it: push by reference, replace by structured clone. */
 class State {
@@ -44,15 +37,17 @@ class State {
 }
 
 /**
- * One page of a user: a stock `AbstractChat` over a stock `DefaultChatTransport`, watched from outside.
+ * One page of a user: a stock `AbstractChat` over a stock transport, watched from outside.
  *
+ * `sockets` is a module with a `WebSocketChatTransport`; without one the page talks over HTTP.
  * `predicate` names the page's `sendAutomaticallyWhen`. `executor` says what the browser does with a call of its own:
  * tool -> `{output}` or `{error}`; a tool that is not in it waits for the person.
  */
 export class ChatClient {
-  constructor(ai, base, { id, messages = [], transport = {}, predicate = "eager", executor = {} }) {
+  constructor(ai, base, { id, messages = [], sockets, lastOnly, predicate = "eager", executor = {} }) {
     Object.assign(this, { ai, base, id, executor });
-    this.fetch = countingFetch(() => this.changed());
+    const changed = () => this.changed();
+    this.wire = sockets ? new SocketWire(sockets, base, changed, lastOnly) : new HttpWire(ai, base, changed, lastOnly);
     this.statuses = ["ready"];
     this.errors = [];
     this.finishes = [];
@@ -67,7 +62,7 @@ export class ChatClient {
     this.chat = makeChat(ai, {
       id,
       state: this.state,
-      transport: new ai.DefaultChatTransport({ api: `${base}/api/chat`, fetch: this.fetch.run, ...transport }),
+      transport: this.wire.transport,
       sendAutomaticallyWhen: this.resends,
       onError: (error) => this.errors.push(error.message),
       onFinish: (end) => this.finishes.push(pick(end, ["isAbort", "isDisconnect", "isError", "finishReason"])),
@@ -138,18 +133,24 @@ export class ChatClient {
     return this.until(what, () => this.text().includes(what) || shown());
   }
 
+  /** Lose the connection, and give up what was waited for. What runs goes on. */
+  leave() {
+    return this.wire.leave(this.chat);
+  }
+
+  /** The run of the last request; the official frames do not tell. */
   run() {
-    return this.fetch.requests.at(-1)?.headers["x-adkwire-run"] ?? null;
+    return this.wire.requests.at(-1)?.run ?? null;
   }
 
   /** All that pytest judges, once every stream has been read to its end. */
   async record() {
-    await this.fetch.settled();
+    await this.wire.settled();
     const { statuses, errors, finishes, toolCalls, data, executions } = this;
-    const { requests } = this.fetch;
+    const { requests, strange } = this.wire;
     const error = this.chat.error?.message ?? null;
     const { messages, status } = this.chat;
-    return { messages, status, statuses, error, errors, finishes, toolCalls, data, executions, requests };
+    return { messages, status, statuses, error, errors, finishes, toolCalls, data, executions, requests, strange };
   }
 }
 

@@ -1,16 +1,19 @@
-// Usage: node client.mjs MODULE BASE_URL < jobs.json
-// MODULE is an installed alias of `ai` or a file that re-exports one. A job is {name, chat, drive, ...arguments}.
+// Usage: node client.mjs MODULE BASE_URL [SOCKETS] < jobs.json
+// MODULE is an installed alias of `ai` or a file that re-exports one; with SOCKETS, a module that has a
+// `WebSocketChatTransport`, the pages talk over sockets. A job is {name, chat, drive, ...arguments}.
 // Prints one JSON line per job: what every client of it saw, and what the server's history says afterwards.
 import { readFileSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import { drivers, Scene } from "./drivers.mjs";
 
-const [module, base] = process.argv.slice(2);
-const ai = await import(isAbsolute(module) ? pathToFileURL(module) : module);
+const [module, base, socketModule] = process.argv.slice(2);
+const load = (name) => import(isAbsolute(name) ? pathToFileURL(name) : name);
+const ai = await load(module);
+const sockets = socketModule ? await load(socketModule) : null;
 
 async function perform({ name, chat, drive, ...args }) {
-  const scene = new Scene(ai, base, chat);
+  const scene = new Scene(ai, sockets, base, chat);
   let failure = null;
   try {
     await drivers[drive](scene, args);

@@ -15,4 +15,5 @@ pytest.register_assert_rewrite(
     "tests.conformance.judge",
     "tests.conformance.records",
     "tests.conformance.scripted_cases",
+    "tests.conformance.socket_cases",
 )

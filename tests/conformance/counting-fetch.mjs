@@ -11,31 +11,29 @@ export function countingFetch(changed = () => {}) {
   const requests = [];
   const readings = [];
   const run = async (input, init = {}) => {
-    const request = describe(input, init);
+    const { pathname, search } = new URL(input);
+    const body = typeof init.body === "string" ? JSON.parse(init.body) : {};
+    const request = { over: "http", ...describe(init.method ?? "GET", pathname + search, body) };
     requests.push(request);
     if (requests.length > GUARD) throw new Error(`guard: more than ${GUARD} requests`);
     const response = await fetch(input, init);
     request.status = response.status;
     request.headers = Object.fromEntries(response.headers);
+    request.run = response.headers.get("x-adkwire-run");
     return response.body && response.ok ? tapped(response, request, readings, changed) : response;
   };
-  const settled = () => Promise.race([Promise.all(readings), new Promise((late) => setTimeout(late, PATIENCE).unref())]);
-  return { run, requests, settled };
+  return { run, requests, settled: () => patiently(Promise.all(readings)) };
 }
 
-function describe(input, init) {
-  const body = typeof init.body === "string" ? JSON.parse(init.body) : {};
-  const { pathname, search } = new URL(input);
-  return {
-    method: init.method ?? "GET",
-    path: pathname + search,
-    trigger: body.trigger ?? null,
-    messageId: body.messageId ?? null,
-    sent: (body.messages ?? [body.message]).filter(Boolean).map(({ id, role, parts }) => ({ id, role, calls: statesOf(parts) })),
-    status: null,
-    headers: {},
-    stream: null,
-  };
+/** What a request asks for, and nothing yet of what comes. */
+export function describe(method, path, { trigger = null, messageId = null, message, messages = [message] }) {
+  const sent = messages.filter(Boolean).map(({ id, role, parts }) => ({ id, role, calls: statesOf(parts) }));
+  return { method, path, trigger, messageId, sent, status: null, headers: {}, run: null, stream: null };
+}
+
+/** Wait for it, but not for ever. */
+export function patiently(work) {
+  return Promise.race([work, new Promise((late) => setTimeout(late, PATIENCE).unref())]);
 }
 
 /** The calls of a message by id, each with its state: what a re-sent message claims. */

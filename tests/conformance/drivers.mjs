@@ -1,21 +1,24 @@
 // What a person does with a page, one function per way of using it. A driver acts; pytest judges.
 import { perform } from "./acts.mjs";
-import { ChatClient, lastMessageOnly } from "./chat-client.mjs";
+import { ChatClient } from "./chat-client.mjs";
 import { Signal } from "./signal.mjs";
+import { sendOnce } from "./send-once.mjs";
 import { readLog, SseReader } from "./sse.mjs";
 
 /** The world of one scenario: its chat, its clients, and the routes a page calls besides the transport. */
 export class Scene {
-  constructor(ai, base, chat) {
-    Object.assign(this, { ai, base, chat, clients: {}, seen: {}, closing: new AbortController() });
+  constructor(ai, sockets, base, chat) {
+    Object.assign(this, { ai, sockets, base, chat, clients: {}, seen: {}, closing: new AbortController() });
   }
 
   get path() {
     return `${this.base}/api/chat/${encodeURIComponent(this.chat)}`;
   }
 
-  open(name, options = {}) {
-    return (this.clients[name] = new ChatClient(this.ai, this.base, { id: this.chat, ...options }));
+  /** A page; in a scenario over sockets it may be told to use HTTP. */
+  open(name, { http, ...options } = {}) {
+    const sockets = http ? null : this.sockets;
+    return (this.clients[name] = new ChatClient(this.ai, this.base, { id: this.chat, sockets, ...options }));
   }
 
   async history() {
@@ -42,7 +45,9 @@ export class Scene {
 
   /** A message of a page, sent without the page: what came, read as any client would. */
   async post(body) {
-    const response = await postJson(`${this.base}/api/chat`, { id: this.chat, trigger: "submit-message", ...body });
+    const message = { id: this.chat, trigger: "submit-message", ...body };
+    if (this.sockets) return sendOnce(this.base, message);
+    const response = await postJson(`${this.base}/api/chat`, message);
     if (!response.ok) return { status: response.status, chunks: [], text: await response.text() };
     const reader = new SseReader();
     await readLog(response.body, reader, () => {});
@@ -99,7 +104,7 @@ function postJson(url, body) {
 
 /** One message after the other; with `lastOnly` the page sends only the newest, as the SDK's documentation shows. */
 async function say(scene, { texts, lastOnly }) {
-  const page = scene.open("page", { transport: lastOnly ? lastMessageOnly : {} });
+  const page = scene.open("page", { lastOnly });
   for (const text of texts) await page.chat.sendMessage({ text });
 }
 
@@ -138,11 +143,11 @@ export const drivers = {
     await chat.sendMessage({ text, messageId: chat.messages[index].id });
   },
 
-  /** As the stop button of a page does: end it on the server, drop the connection, go on talking. */
+  /** As the stop button of a page does: end it on the server, go on talking. A transport over a socket says it itself. */
   async stop(scene, args) {
     const { page, whole } = await begin(scene, args);
     await page.chat.stop();
-    await Promise.all([whole, scene.stop(page.run())]);
+    await Promise.all([whole, scene.sockets || scene.stop(page.run())]);
     await scene.ended();
     scene.seen.stopped = { messages: structuredClone(page.chat.messages), history: await scene.history() };
     await page.chat.sendMessage({ text: args.next });
@@ -168,7 +173,7 @@ export const drivers = {
   /** Nothing is said for a while but comments, then the answer goes on. */
   async heartbeat(scene, args) {
     const { page, whole } = await begin(scene, args);
-    await page.until("two comments", () => page.fetch.requests[0].stream.comments > 1);
+    await page.until("two comments", () => page.wire.requests[0].stream.comments > 1);
     await scene.sayElsewhere(args.release);
     await whole;
   },
@@ -220,7 +225,7 @@ export const drivers = {
   /** The tab is closed in mid-answer: the run goes on, the next page finds all of it. */
   async disconnect(scene, args) {
     const { page, whole } = await begin(scene, args);
-    await page.chat.stop();
+    await page.leave();
     await whole;
     const second = await scene.load("second");
     const rest = second.chat.resumeStream();
@@ -229,7 +234,7 @@ export const drivers = {
     await rest;
   },
 
-  /** Typing over a running answer in one page, with no word to the server but the new message. */
+  /** Typing over a running answer in one page: over HTTP with no word to the server but the new message. */
   async replace(scene, args) {
     const { page, whole } = await begin(scene, args);
     await page.chat.stop();

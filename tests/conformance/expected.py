@@ -110,6 +110,15 @@ def speaks(record: Record) -> None:
     assert record.page.text.strip()
 
 
+def was_stopped(record: Record) -> None:
+    """The server was told to stop, by its route or by one frame, and did."""
+    if "stop" in record.seen:
+        assert record.seen["stop"] == {"status": 202, "body": {"stopped": True}}
+    else:
+        assert record.page.requests[0]["aborts"] == 1
+        assert "abort" in {chunk["type"] for chunk in record.page.requests[0]["stream"]["chunks"]}
+
+
 def every(*checks: Check) -> Check:
     """All of these."""
 

@@ -138,7 +138,7 @@ CASES = [
             begin(say("hold $CHAT + pay 5")),
             see("One "),
             CUT,
-            begin(load("second")),
+            join("second", "One "),
             RELEASE,
             REST,
             approve("pay"),

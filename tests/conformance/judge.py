@@ -37,7 +37,8 @@ def complaints(case: Case, record: Record) -> list[str]:
 
 def _of_page(case: Case, name: str, page: Page, record: Record) -> Iterator[str]:
     yield from _of_outcome(case, name, page)
-    yield from _of_callbacks(page)
+    yield from _of_callbacks(page, name in case.lost)
+    yield from (f"a frame that no request owns: {frame}" for frame in page.strange)
     for request in page.requests:
         yield from _of_request(request, case.refused if request is page.requests[-1] else None)
     for index, message in enumerate(page.messages):
@@ -63,24 +64,26 @@ def _of_outcome(case: Case, name: str, page: Page) -> Iterator[str]:
         yield f"an error on the way: {page.errors} {page.statuses}"
 
 
-def _of_callbacks(page: Page) -> Iterator[str]:
+def _of_callbacks(page: Page, lost: bool) -> Iterator[str]:
     called = [call["toolCallId"] for call in page.tool_calls]
-    if len(set(called)) != len(called):
+    # A page that resumes is told all of its message anew.
+    if not lost and len(set(called)) != len(called):
         yield f"onToolCall fired more than once for a call: {called}"
-    if any(finish.get("isDisconnect") for finish in page.finishes):
+    if not lost and any(finish.get("isDisconnect") for finish in page.finishes):
         yield "the client took the end of a stream for a lost connection"
 
 
-def _of_request(request: dict[str, Any], refused: int | None) -> Iterator[str]:
-    stream, status = request["stream"], request["status"]
+def _of_request(request: dict[str, Any], refusal: int | None) -> Iterator[str]:
+    stream, status, over_socket = request["stream"], request["status"], request["over"] == "socket"
+    refused = "error" if refusal and over_socket else refusal
     if refused and status != refused:
         yield f"{request['method']} {request['path']} was answered with {status} instead of {refused}"
     if stream is None:
         if status not in (204, refused):
             yield f"{request['method']} {request['path']} was answered with {status}"
         return
-    yield from _of_headers(request["headers"])
-    yield from _of_framing(request["headers"].get("x-adkwire-run", ""), stream)
+    yield from _of_frames(request, stream) if over_socket else _of_events(request, stream)
+    yield from _of_ending(stream)
     for chunk in stream["chunks"]:
         yield from _of_chunk(chunk)
     yield from Grammar(request, stream).complaints()
@@ -95,30 +98,44 @@ def _of_headers(headers: dict[str, str]) -> Iterator[str]:
         yield "no header x-adkwire-run"
 
 
-def _of_framing(run: str, stream: dict[str, Any]) -> Iterator[str]:
-    if stream["malformed"]:
-        yield f"not JSON: {stream['malformed']}"
+def _of_events(request: dict[str, Any], stream: dict[str, Any]) -> Iterator[str]:
+    yield from _of_headers(request["headers"])
+    yield from _of_places(request["run"] or "", stream["ids"])
     if stream["ended"] == "closed" and not stream["done"]:
         yield "no [DONE] at the end"
+
+
+def _of_frames(request: dict[str, Any], stream: dict[str, Any]) -> Iterator[str]:
+    """Official frames have nothing in them that is not official; ours also say their place."""
+    if request["protocol"]:
+        yield from _of_places(request["run"] or "", stream["ids"])
+    extras = set(request["extras"]) - ({"id"} if request["protocol"] else set[str]())
+    if extras:
+        yield f"frames with more than they may have: {sorted(extras)}"
+    if stream["sequences"] != list(range(len(stream["sequences"]))):
+        yield f"sequences do not count up from 0: {stream['sequences']}"
+
+
+def _of_ending(stream: dict[str, Any]) -> Iterator[str]:
+    if stream["malformed"]:
+        yield f"not JSON: {stream['malformed']}"
     if stream["afterDone"]:
-        yield f"{stream['afterDone']} events after [DONE]"
+        yield f"{stream['afterDone']} events after the end"
     if stream["ended"] not in ("closed", "aborted"):
         yield f"the stream ended {stream['ended']}"
-    yield from _of_event_ids(run, stream["ids"])
 
 
-def _of_event_ids(run: str, ids: list[str | None]) -> Iterator[str]:
+def _of_places(run: str, ids: list[str | None]) -> Iterator[str]:
     """`<run>:<n>`, counting up. A number may be left out: its chunk is not for this client."""
-    numbered = [text for text in ids if text is not None]
-    if not numbered:
-        yield "no event has an id"
+    if not ids or None in ids:
+        yield "an event has no id" if ids else "no event has an id"
         return
-    split = [text.rpartition(":") for text in numbered]
+    split = [text.rpartition(":") for text in ids if text]
     if any(owner != run for owner, _, _ in split):
-        yield f"event ids {numbered[:3]} do not name the run {run!r}"
-    numbers = [int(number) if number.isdigit() else -1 for _, _, number in split]
+        yield f"event ids {ids[:3]} do not name the run {run!r}"
+    numbers = [int(number) for _, _, number in split]
     if numbers != sorted(set(numbers)):
-        yield f"event ids do not count up: {numbered}"
+        yield f"event ids do not count up: {ids}"
 
 
 @functools.cache

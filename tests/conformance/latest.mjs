@@ -31,7 +31,7 @@ function test(versions) {
   const own = join(repository, ".venv", "bin", "python");
   const python = process.env.PYTHON ?? (existsSync(own) ? own : "python3");
   const env = { ...process.env, ADKWIRE_AI_VERSIONS: versions };
-  const names = ["harness", "gate_harness", "conformance", "restart"];
+  const names = ["harness", "gate_harness", "socket_harness", "conformance", "restart"];
   const files = names.map((name) => join("tests", "conformance", `test_${name}.py`));
   const options = process.argv.slice(2);
   return spawnSync(python, ["-m", "pytest", ...files, ...options], { cwd: repository, env, stdio: "inherit" }).status ?? 1;

@@ -1,9 +1,9 @@
 // The ways a page may set `sendAutomaticallyWhen`. Each is asked about a state of the chat and changes nothing.
 
 /** Whether the page has answered a call of its last message and no request has carried that answer yet. */
-function holdsNews({ answers, fetch }, { messages }) {
+function holdsNews({ answers, wire }, { messages }) {
   const last = messages.at(-1);
-  const sent = fetch.requests.flatMap((request) => request.sent.filter(({ id }) => id === last?.id));
+  const sent = wire.requests.flatMap((request) => request.sent.filter(({ id }) => id === last?.id));
   const isNews = ({ toolCallId: call }) => answers.has(call) && !sent.some(({ calls }) => calls[call] === answers.get(call));
   return last?.role === "assistant" && last.parts.some(isNews);
 }

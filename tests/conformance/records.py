@@ -1,20 +1,36 @@
 """What a Node client saw, as Python values, and how to get it: one process per `ai` package runs a list of jobs."""
 
+import atexit
+import functools
 import json
 import os
+import re
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 PINNED = ("6.0.0", "6.0.100", "6.0.326", "7.0.31", "7.0.169")
 NODE_TIMEOUT = 600.0
 
 Json = Any
 Message = dict[str, Any]
 Chunk = dict[str, Any]
+
+
+OURS = "adkwire"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A client: a module with the `ai` package, and where its transport for sockets is, if it is to use one."""
+
+    module: str
+    sockets: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,6 +47,7 @@ class Page:
     data: list[dict[str, Any]]
     executions: list[dict[str, Any]]
     requests: list[dict[str, Any]]
+    strange: list[str]
 
     @property
     def answer(self) -> Message:
@@ -50,9 +67,9 @@ class Page:
         return [chunk for request in self.requests if request["stream"] for chunk in request["stream"]["chunks"]]
 
     @property
-    def runs(self) -> list[str]:
-        """The run named by each response."""
-        return [request["headers"]["x-adkwire-run"] for request in self.requests if request["stream"]]
+    def runs(self) -> list[str | None]:
+        """The run named by each response; the official frames of a socket name none."""
+        return [request["run"] for request in self.requests if request["stream"]]
 
 
 @dataclass(frozen=True)
@@ -90,10 +107,46 @@ def packages() -> dict[str, str]:
     return {version: f"ai-{version.replace('.', '-')}" for version in PINNED}
 
 
-def drive(module: str, base: str, jobs: Iterable[Mapping[str, Json]]) -> dict[str, Record]:
+def newest() -> dict[str, str]:
+    """The same for the newest version of each major."""
+    known = packages()
+    by_number = sorted(known, key=lambda version: [int(number) for number in re.findall(r"\d+", version)])
+    latest = {version.partition(".")[0]: version for version in by_number}
+    return {version: known[version] for version in latest.values()}
+
+
+def over_socket(version: str) -> str:
+    """The name of the column in which this version talks over sockets."""
+    return f"{version} socket"
+
+
+def columns() -> dict[str, Column]:
+    """All that a scenario is run with: each version over HTTP, and the newest of each major over sockets."""
+    over_http = {version: Column(module) for version, module in packages().items()}
+    return over_http | {over_socket(version): Column(module, _sockets(version)) for version, module in newest().items()}
+
+
+def _sockets(version: str) -> str:
+    """AI SDK 7 has a transport of its own for sockets; to AI SDK 6 it comes with our npm package."""
+    return OURS if version.startswith("6.") else packages()[version]
+
+
+@functools.cache
+def npm_package() -> str:
+    """Our npm package as it is now. Not in its `dist`: others may be building that."""
+    folder = tempfile.TemporaryDirectory(prefix="adkwire-npm-")
+    compiler, project = ROOT / "node_modules/.bin/tsc", ROOT / "web/client/tsconfig.build.json"
+    subprocess.run([compiler, "-p", project, "--outDir", folder.name], check=True)
+    Path(folder.name, "package.json").write_text('{"type": "module"}')
+    atexit.register(folder.cleanup)
+    return f"{folder.name}/index.js"
+
+
+def drive(column: Column, base: str, jobs: Iterable[Mapping[str, Json]]) -> dict[str, Record]:
     """Run the jobs in one Node process with this `ai`; the records by name."""
+    sockets = npm_package() if column.sockets == OURS else column.sockets
     done = subprocess.run(
-        ["node", "client.mjs", module, base],
+        ["node", "client.mjs", column.module, base, *filter(None, [sockets])],
         cwd=HERE,
         input=json.dumps(list(jobs)),
         capture_output=True,

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from tests.conformance import (
     gate_overtaken,
     gate_routes,
     scripted_cases,
+    socket_cases,
 )
 from tests.conformance.cases import Case
 from tests.conformance.judge import judge
-from tests.conformance.records import HERE, Record, drive, packages, with_ledger
+from tests.conformance.records import HERE, Record, columns, drive, newest, over_socket, packages, with_ledger
 from tests.servers import serve
 
 SUITES = {
@@ -35,6 +37,8 @@ SUITES = {
     "street": gate_cases.STREET,
     "square": gate_cases.SQUARE,
 }
+ON_SOCKETS = {"scripted": socket_cases.SCRIPTED, "gated": socket_cases.GATED}
+ON_STOCK_SOCKETS = {"gated": socket_cases.STOCK}
 AGENTS = HERE / "agents"
 TARGETS = {
     "demo": (),
@@ -47,10 +51,39 @@ TARGETS = {
 ENVIRONMENT = {
     "ADKWIRE_CHATS_PER_MINUTE": "0",
     "ADKWIRE_HEARTBEAT": "0.2",
+    "ADKWIRE_SOCKETS_PER_USER": "1000",
     "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(AGENTS)])),
 }
 
+SEED = 6
+
 Runs = Callable[[str], dict[str, Record]]
+
+
+@functools.cache
+def cases(suite: str, version: str) -> list[Case]:
+    """What a version has to do: the newest everything, the older ones share the mixes out among them."""
+    if version not in packages():
+        return _on_sockets(suite, version)
+    older = [known for known in packages() if known not in newest()]
+    mixes = [case.name for case in gate_mixes.CASES]
+    random.Random(SEED).shuffle(mixes)
+    left_out = set(mixes) - set(mixes[older.index(version) :: len(older)]) if version in older else set[str]()
+    return [case for case in SUITES[suite] if case.name not in left_out]
+
+
+def _on_sockets(suite: str, version: str) -> list[Case]:
+    same = [case for case in SUITES[suite] if case.name not in socket_cases.LEFT_OUT]
+    stock = [] if version.startswith("6.") else ON_STOCK_SOCKETS.get(suite, [])
+    return [*same, *ON_SOCKETS.get(suite, []), *stock]
+
+
+def by_column(suite: str) -> pytest.MarkDecorator:
+    """The cases of a suite for each client. The version comes first in their names: it does all of them at once."""
+    every = [(version, case) for version in columns() for case in cases(suite, version)]
+    return pytest.mark.parametrize(
+        ("version", "case"), every, ids=[f"{version}-{case.name}" for version, case in every]
+    )
 
 
 def _serve(suite: str, folder: Path) -> Iterator[Runs]:
@@ -59,8 +92,8 @@ def _serve(suite: str, folder: Path) -> Iterator[Runs]:
 
         @functools.cache
         def run(version: str) -> dict[str, Record]:
-            jobs = [case.job(case.chat(version)) for case in SUITES[suite]]
-            return with_ledger(drive(packages()[version], server.url, jobs), ledger)
+            jobs = [case.job(case.chat(version)) for case in cases(suite, version)]
+            return with_ledger(drive(columns()[version], server.url, jobs), ledger)
 
         yield run
 
@@ -95,37 +128,54 @@ def square(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     yield from _serve("square", tmp_path_factory.mktemp("square"))
 
 
-@pytest.mark.parametrize("case", SUITES["demo"], ids=lambda case: case.name)
-@pytest.mark.parametrize("version", packages())
+@by_column("demo")
 def test_the_demo(demo: Runs, version: str, case: Case) -> None:
     judge(case, demo(version)[case.name])
 
 
-@pytest.mark.parametrize("case", SUITES["scripted"], ids=lambda case: case.name)
-@pytest.mark.parametrize("version", packages())
+@by_column("scripted")
 def test_a_scripted_agent(scripted: Runs, version: str, case: Case) -> None:
     judge(case, scripted(version)[case.name])
 
 
-@pytest.mark.parametrize("case", SUITES["gated"], ids=lambda case: case.name)
-@pytest.mark.parametrize("version", packages())
+@by_column("gated")
 def test_the_gate(gated: Runs, version: str, case: Case) -> None:
     judge(case, gated(version)[case.name])
 
 
-@pytest.mark.parametrize("case", SUITES["street"], ids=lambda case: case.name)
-@pytest.mark.parametrize("version", packages())
+@by_column("street")
 def test_the_gate_in_a_sequence(street: Runs, version: str, case: Case) -> None:
     judge(case, street(version)[case.name])
 
 
-@pytest.mark.parametrize("case", SUITES["square"], ids=lambda case: case.name)
-@pytest.mark.parametrize("version", packages())
+@by_column("square")
 def test_the_gate_side_by_side(square: Runs, version: str, case: Case) -> None:
     judge(case, square(version)[case.name])
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_names_are_unique(suite: str) -> None:
-    chats = [case.chat("") for case in SUITES[suite]]
-    assert len(set(chats)) == len(chats)
+    for version in columns():
+        chats = [case.chat("") for case in cases(suite, version)]
+        assert len(set(chats)) == len(chats)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_case_is_done_by_the_newest_and_by_two_at_least(suite: str) -> None:
+    for case in SUITES[suite]:
+        doing = {version for version in packages() if case in cases(suite, version)}
+        assert newest().keys() <= doing, case.name
+        assert len(doing) >= min(2, len(packages())), case.name
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_what_the_newest_do_they_do_on_sockets_too(suite: str) -> None:
+    for version in newest():
+        left_out = {case.name for case in cases(suite, version)} - {
+            case.name for case in cases(suite, over_socket(version))
+        }
+        assert left_out <= socket_cases.LEFT_OUT.keys()
+
+
+def test_what_is_left_out_is_there() -> None:
+    assert {case.name for suite in SUITES.values() for case in suite} >= socket_cases.LEFT_OUT.keys()

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.acts import act, approve, deny, say
 from tests.conformance.cases import Case
 from tests.conformance.judge import complaints
-from tests.conformance.records import Chunk, Record, drive, packages
+from tests.conformance.records import Chunk, Record, columns, drive, packages
 from tests.conformance.stub import Script, serve_stub, sse
 from tests.conformance.test_harness import FINISH, START, STEP, STEP_END, STEP_PART, TEXT, TEXT_PART, answer
 
@@ -88,7 +88,7 @@ def records(request: pytest.FixtureRequest) -> dict[str, Record]:
     jobs = [replace(RIGHT[kind][0], name=name).job(name) for name, kind in kinds.items()]
     jobs = [{**job, "chat": job["chat"].replace(" ", "-"), "executor": EXECUTOR} for job in jobs]
     with serve_stub({name.replace(" ", "-"): script for name, script in scripts.items()}) as base:
-        return drive(packages()[request.param], base, jobs)
+        return drive(columns()[request.param], base, jobs)
 
 
 @pytest.mark.parametrize("name", RIGHT)

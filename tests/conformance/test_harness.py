@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance.cases import say
 from tests.conformance.judge import complaints
-from tests.conformance.records import Chunk, Message, Record, drive, packages
+from tests.conformance.records import Chunk, Message, Record, columns, drive, packages
 from tests.conformance.stub import Script, serve_stub, sse
 
 START: Chunk = {"type": "start", "messageId": "m1"}
@@ -104,7 +104,7 @@ def records(request: pytest.FixtureRequest) -> dict[str, Record]:
         name.replace(" ", "-"): script for name, script in {**RIGHT, **broken, "loop": LOOP, "new id": NEW_ID}.items()
     }
     with serve_stub(scripts) as base:
-        return drive(packages()[request.param], base, [say(chat, "hi").job(chat) for chat in scripts])
+        return drive(columns()[request.param], base, [say(chat, "hi").job(chat) for chat in scripts])
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -4,7 +4,7 @@ import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,10 +16,10 @@ from adkwire.server.replay import create_replay_app
 from adkwire.settings import Settings
 from adkwire.stores.recordings import load_recording
 from tests.conformance.acts import act, approve, load, say
-from tests.conformance.records import HERE, Record, drive
+from tests.conformance.records import Column, Record, drive
 from tests.servers import serve
 
-V6, V7, SOCKET = "ai-6-0-326", "ai-7-0-169", str(HERE / "ai-over-socket.mjs")
+V6, V7, SOCKET = Column("ai-6-0-326"), Column("ai-7-0-169"), Column("ai-7-0-169", "ai-7-0-169")
 STORY = act(
     "story",
     *(say("think about tea"), say("weather in Tokyo"), say("pay 50 to Hanako"), approve("process_payment")),
@@ -38,22 +38,22 @@ class Recorded(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recorded]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[Column, Recorded]:
     """The same story told by each client to one server that records."""
     folder = tmp_path_factory.mktemp("recorded")
     with serve("--record", "recordings", cwd=folder) as server:
         tellers = [(V6, "Six"), (V7, "seven"), (SOCKET, "socket")]
         with ThreadPoolExecutor() as pool:
-            records = pool.map(lambda teller: drive(teller[0], server.url, [STORY.job(teller[1])])["story"], tellers)
-            told = {module: record for (module, _), record in zip(tellers, records, strict=True)}
+            records = [pool.submit(drive, column, server.url, [STORY.job(chat)]) for column, chat in tellers]
+            told = {column: told.result()["story"] for (column, _), told in zip(tellers, records, strict=True)}
     for record in told.values():
         assert (record.failure, record.page.error) == (None, None)
         assert len(record.page.messages) == 10
-    return {module: Recorded(told[module], folder / "recordings" / f"{told[module].chat}.jsonl") for module in told}
+    return {by: Recorded(record, folder / "recordings" / f"{record.chat}.jsonl") for by, record in told.items()}
 
 
 @contextlib.contextmanager
-def replaying(file: Path) -> Iterator[str]:
+def replaying(file: Path) -> Generator[str]:
     """The address of a server that replays a file, in a thread."""
     app = create_replay_app(load_recording(file), Settings.load(db="memory:", ui=False), "fast")
     config = uvicorn.Config(app, ws="websockets-sansio", log_config=None, access_log=False)
@@ -76,14 +76,14 @@ def same(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("module", "recorded_by"),
+    ("column", "recorded_by"),
     [(V6, V6), (V7, V7), (SOCKET, SOCKET), (SOCKET, V7)],
     ids=["6.0.326", "7.0.169", "socket", "socket from sse"],
 )
-def test_the_same_messages(recorded: dict[str, Recorded], module: str, recorded_by: str) -> None:
+def test_the_same_messages(recorded: dict[Column, Recorded], column: Column, recorded_by: Column) -> None:
     was, file = recorded[recorded_by]
     with replaying(file) as url:
-        records = drive(module, url, [STORY.job("again"), RELOADED.job("reloaded")])
+        records = drive(column, url, [STORY.job("again"), RELOADED.job("reloaded")])
     again, reloaded = records["story"], records["reloaded"]
     assert (again.failure, again.page.error, reloaded.failure) == (None, None, None)
     assert same(again.page.messages) == same(was.page.messages)

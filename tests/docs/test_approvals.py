@@ -12,8 +12,8 @@ from urllib.request import Request, urlopen
 import msgspec
 import pytest
 
-from adkwire.gate.gate import REFUSED  # pyright: ignore[reportPrivateUsage] - the words are quoted
-from adkwire.gate.judge import _ALREADY, _LATE
+from adkwire.gate.gate import REFUSED
+from adkwire.gate.judge import _ALREADY, _LATE  # pyright: ignore[reportPrivateUsage] - the words are quoted
 from adkwire.runs.own_events import EXPIRED
 from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.decoder import CallBody

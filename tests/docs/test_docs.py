@@ -163,6 +163,13 @@ def test_the_tests_named_in_the_readme_are_those_of_continuous_integration() -> 
     assert (ROOT / ".ci/run").read_text().rstrip().endswith("make test")
 
 
+def test_the_commands_that_are_named_can_be_made() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {word for page in PAGES for word in re.findall(r"`(?:[A-Z_]+=\S+ )*make ([a-z]+)", page.read_text())}
+    assert {"run", "test", "build"} <= named
+    assert not named - targets
+
+
 def test_the_readme_tries_the_sentences_of_the_page() -> None:
     offered = re.search(r"INTENTS = \[(.+?)\]", (ROOT / "web/app/src/suggestions.tsx").read_text(), re.DOTALL)
     tried = (ROOT / "README.md").read_text().partition(" Say ")[2].partition("\n")[0]

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -50,6 +51,9 @@ def test_the_offline_agent_answers_without_a_key(tmp_path: Path) -> None:
     kinds = {chunk["type"] for chunk in chunks(stream)}
     assert {"reasoning-delta", "tool-input-available", "tool-output-available"} <= kinds
     assert (tmp_path / ".adkwire/state.db").is_file()
+    shown = (ROOT / "docs/getting-started.md").read_text().partition("```text\n")[2].partition("```")[0]
+    labels = re.compile(r"^(?:  (\w+) |adkwire is ready at )", re.MULTILINE)
+    assert labels.findall(shown) == labels.findall(server.output) != []
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,9 @@
 """The pages say what the code does: nothing missing, nothing made up."""
 
+import inspect
 import re
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 import pytest
@@ -10,20 +12,23 @@ from google.adk.events.event import Event
 from google.adk.models.cache_metadata import CacheMetadata
 from google.genai import types
 from starlette.applications import Starlette
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 
 import adkwire
 import adkwire.testing
-from adkwire import Settings, create_app
+from adkwire import Settings, cli, create_app
 from adkwire.gate.records import AuditEntry, State
 from adkwire.runs.news import Item
 from adkwire.runs.views import Pending
+from adkwire.server import outbox, patient_socket, security, socket
 from adkwire.server.security import error_response
-from adkwire.testing import Say, ScriptedModel, steps
+from adkwire.testing import GeminiStep, Say, ScriptedModel, steps
+from adkwire.wire import frames
 from adkwire.wire.parts import MessageFacts
+from adkwire.wire.profiles import Profile
 from tests.docs import tables
-from tests.docs.tables import DOCS, TABLES, written
+from tests.docs.tables import DOCS, ROOT, TABLES, written
 
 _CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
@@ -66,7 +71,8 @@ def test_routes_are_those_of_the_server() -> None:
     routers = [*served.routes, *served.state.bridge.router().routes]
     methods = {(route.path, method) for route in routers if isinstance(route, Route) for method in route.methods or ()}
     routes = {f"{method} {path}" for path, method in methods if method not in ("HEAD", "OPTIONS")}
-    assert {"POST /api/chat", "GET /readyz"} < routes
+    routes |= {f"WS {route.path}" for route in routers if isinstance(route, WebSocketRoute)}
+    assert {"POST /api/chat", "GET /readyz", "WS /api/chat/ws"} < routes
     assert first_cells(section(page("protocol.md"), "## Routes")) == routes
     assert {path for path, method in methods if method == "OPTIONS"} == {p for p, _ in methods if p.startswith("/api")}
 
@@ -90,6 +96,86 @@ def names_in(title: str) -> set[str]:
     """All that stands in backticks in the first cells of a section's table."""
     cells = [line.split("|")[1] for line in section(page("protocol.md"), title).splitlines() if line.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+class Row(NamedTuple):
+    cells: list[str]
+
+    def names(self, column: int) -> set[str]:
+        return set(re.findall(r"`([^`]+)`", self.cells[column]))
+
+
+def rows_of(title: str) -> list[Row]:
+    lines = [line for line in section(page("protocol.md"), title).splitlines() if re.match(r"\| [`\d]", line)]
+    return [Row([cell.strip() for cell in line.strip("|").split("|")]) for line in lines]
+
+
+def test_frames_of_the_client_are_those_of_the_code() -> None:
+    known = {kind.__name__.removesuffix("Frame").lower() for kind in get_args(frames.ClientFrame)}
+    assert {row.cells[0].strip("`") for row in rows_of("### Frames of the client")} == known
+
+
+MADE: dict[str, tuple[Callable[[], str] | None, Callable[[], str]]] = {
+    "start": (lambda: frames.start_frame("r"), lambda: frames.start_frame("r")),
+    "end": (lambda: frames.end_frame("r"), lambda: frames.end_frame("r")),
+    "no-active": (lambda: frames.no_active_frame("r"), lambda: frames.no_active_frame("r")),
+    "error": (lambda: frames.error_frame("r", "no"), lambda: frames.error_frame("r", "no", "conflict")),
+    "notice": (None, lambda: frames.notice_frame("info", "c", "t")),
+    "pong": (None, lambda: frames.pong_frame(1, 2)),
+    "chunk": (lambda: chunk_frame(None), lambda: chunk_frame("run")),
+}
+
+
+def chunk_frame(run: str | None) -> str:
+    told = frames.ChunkFrames("r", Profile.declared(None), run=run).of(0, [b'{"type":"start-step"}'])
+    return told[0]
+
+
+def keys(frame: str) -> set[str]:
+    decoded: dict[str, Any] = msgspec.json.decode(frame)
+    return set(decoded) - {"type"}
+
+
+def test_frames_of_the_server_are_those_of_the_code() -> None:
+    source = (ROOT / "src/adkwire/wire/frames.py").read_text()
+    rows = {row.cells[0].strip("`"): row for row in rows_of("### Frames of the server")}
+    assert set(rows) == set(MADE) == set(re.findall(r'"type": ?"([a-z-]+)"', source))
+    for name, (official, ours) in MADE.items():
+        stock = keys(official()) if official is not None else set[str]()
+        assert rows[name].names(1) == stock, name
+        assert rows[name].names(2) == keys(ours()) - stock, name
+
+
+def test_close_codes_are_those_of_the_code() -> None:
+    known = {**vars(outbox), **vars(socket)}.values()
+    endings = {value for value in known if isinstance(value, outbox.Ending)} - {outbox.GONE}
+    told = {(int(row.cells[0]), row.cells[1].strip("`")) for row in rows_of("### Close codes")}
+    others = {(1007, "invalid UTF-8"), (1009, "of the server below"), (1011, "keepalive ping timeout")}
+    assert told == set(endings) | others | {(1011, "the server failed")}
+    assert '"invalid UTF-8"' in inspect.getsource(patient_socket)
+    assert '"the server failed"' in inspect.getsource(security)
+
+
+def test_what_our_socket_does_about_a_close_code() -> None:
+    source = (ROOT / "web/client/src/socket-close-codes.ts").read_text()
+    sets = {
+        name: set(map(int, codes.split(", "))) for name, codes in re.findall(r"(\w+) = new Set\(\[([\d, ]+)\]", source)
+    }
+    for row in rows_of("### Close codes"):
+        code = int(row.cells[0])
+        does = "refused" if code in sets["REFUSED"] else "rest" if code in sets["RESTING"] else "again"
+        assert row.cells[3] == does, row.cells
+
+
+def test_what_is_no_setting_of_a_socket() -> None:
+    text = section(page("protocol.md"), "## Sockets")
+    assert f"a `requestId` of 1 to {frames._MAX_REQUEST_ID} characters" in text  # pyright: ignore[reportPrivateUsage]
+    taken, minutes = socket._MALFORMED, socket._FORGIVEN / 60  # pyright: ignore[reportPrivateUsage]
+    assert f"{taken} of them in {minutes:g} minutes are taken" in text
+    assert f"those of {socket._BURST:g} s may come at once" in text  # pyright: ignore[reportPrivateUsage]
+    assert f"pings every {cli._PING:g} s" in text  # pyright: ignore[reportPrivateUsage]
+    assert f"The subprotocol is `{frames.SUBPROTOCOL}`" in text
+    assert f"`{security._TOKEN_PROTOCOL}<token>`" in text  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_states_of_a_call_are_those_of_the_gate() -> None:
@@ -175,7 +261,7 @@ def test_reference_has_the_public_names_and_no_others() -> None:
 
 def test_the_steps_of_a_script_are_explained() -> None:
     explained = {cell.partition("(")[0] for row in first_cells_of_steps() for cell in row}
-    assert explained == {step.__name__ for step in get_args(steps.Step)}
+    assert explained == {step.__name__ for step in (*get_args(steps.Step), *get_args(GeminiStep))}
 
 
 def first_cells_of_steps() -> list[list[str]]:

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { ChatPage } from "./chat-page.mjs";
 import { assertQuiet, assertReloadsTheSame, calls, open } from "./gate-page.mjs";
 
-const UNAVAILABLE = /status of 503/;
+const FAILED = /status of 500/;
 
 export async function approved_payment_is_made_once({ page, url }) {
   const { chat, posts } = await open({ page, url });
@@ -124,25 +124,35 @@ export async function reload_right_after_approving_pays_once({ page, url }) {
   assert.equal(await chat.answers.count(), 1);
 }
 
+/** A second tab on a chat. No news reach it, so that it does not know what the first one does. */
+async function openWithoutNews(context, chat) {
+  const page = await context.newPage();
+  await page.route("**/api/events", (route) => route.abort("connectionrefused"));
+  const other = await new ChatPage({ page, url: chat.url }).open(`#/c/${chat.chatId}`);
+  await other.cards.waitFor();
+  return other;
+}
+
+const NO_NEWS = /ERR_CONNECTION_REFUSED/;
+
 export async function two_tabs_pay_once({ page, context, url }) {
   const { chat } = await open({ page, url });
   await chat.askFor("pay 50 to Hanako");
-  const other = await new ChatPage({ page: await context.newPage(), url }).open(`#/c/${chat.chatId}`);
-  await other.cards.waitFor();
+  const other = await openWithoutNews(context, chat);
   await chat.approve();
   await chat.says(/50.*Hanako/);
-  assert.equal(await other.cards.count(), 1, "nobody has looked at the other tab yet");
+  assert.equal(await other.cards.count(), 1, "the other tab knows already");
   await other.deny("too late");
   await other.says(/I paid 50.*Hanako/);
   assert.equal(await other.state("process_payment"), "done");
   assert.deepEqual((await calls(chat, "process_payment")).map((part) => part.state), ["output-available"]);
+  return NO_NEWS;
 }
 
 export async function card_answered_elsewhere_is_settled_when_looked_at({ page, context, url }) {
   const { chat } = await open({ page, url });
   await chat.askFor("pay 10 to Ann");
-  const other = await new ChatPage({ page: await context.newPage(), url }).open(`#/c/${chat.chatId}`);
-  await other.cards.waitFor();
+  const other = await openWithoutNews(context, chat);
   await chat.deny("no");
   await chat.says(/did not make the payment/);
   // Both tabs are in front for this browser, so the event that a person causes is made.
@@ -150,6 +160,7 @@ export async function card_answered_elsewhere_is_settled_when_looked_at({ page, 
   await other.says(/did not make the payment/);
   assert.equal(await other.state("process_payment"), "denied");
   assert.deepEqual(await other.transcript(), await chat.transcript());
+  return NO_NEWS;
 }
 
 export async function double_click_pays_once({ page, url }) {
@@ -251,10 +262,10 @@ export async function cards_fit_a_phone({ page, url }) {
   await chat.assertFits();
 }
 
-/** Refuses the next message to the chat as a server that cannot reach its store does. */
+/** Refuses the next message to the chat as a server that fails does. */
 async function refuseNextAnswer(page) {
-  const error = { code: "unavailable", message: "The store is away.", hint: "Try again in a minute." };
-  await page.route("**/api/chat", (route) => route.fulfill({ status: 503, json: { error } }), { times: 1 });
+  const error = { code: "internal", message: "The store is away.", hint: "Try again in a minute." };
+  await page.route("**/api/chat", (route) => route.fulfill({ status: 500, json: { error } }), { times: 1 });
 }
 
 export async function answer_that_was_refused_can_be_given_again({ page, url }) {
@@ -270,7 +281,7 @@ export async function answer_that_was_refused_can_be_given_again({ page, url }) 
   await assertQuiet(page, posts, 3);
   assert.equal(await chat.alert.count(), 0);
   assert.deepEqual((await calls(chat, "process_payment")).map((part) => part.state), ["output-available"]);
-  return UNAVAILABLE;
+  return FAILED;
 }
 
 const chunks = (...list) => `${list.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("")}data: [DONE]\n\n`;
@@ -287,11 +298,10 @@ export async function server_without_an_answer_is_not_asked_for_ever({ page, url
   const { chat, posts } = await open({ page, url });
   await chat.askFor("pay 50 to Hanako");
   await answerWith(page, { type: "finish" });
-  const answered = page.waitForResponse("**/api/chat");
   await chat.approve();
-  await (await answered).finished();
+  while (posts.length < 4) await (await page.waitForResponse("**/api/chat")).finished();
   await chat.idle();
-  await assertQuiet(page, posts, 2);
+  await assertQuiet(page, posts, 4);
 }
 
 async function approveBoth(chat) {
@@ -327,20 +337,20 @@ function question(input, details) {
   };
 }
 
-/** Serves a chat whose last message is given, each time the one that comes next. */
-async function serveChat(page, ...versions) {
+/** Serves a chat whose last message `current` gives. */
+async function serveChat(page, current) {
   const asked = { id: "m1", role: "user", parts: [{ type: "text", text: "go" }] };
   await page.route(/\/api\/chats\/served/, (route) => route.fulfill({
     json: {
       id: "served", title: "served", active: null, pending: [],
-      messages: [asked, versions.length > 1 ? versions.shift() : versions[0]],
+      messages: [asked, current()],
     },
   }));
 }
 
 export async function card_hides_nothing_and_runs_nothing({ page, url }) {
   const input = { note: "<img src=x onerror=alert(1)>", to: "Bob\u202Egnirts\u200B", long: "a".repeat(5000) };
-  await serveChat(page, question(input, { hint: "<b>bold</b>", payload: { limit: 3 } }));
+  await serveChat(page, () => question(input, { hint: "<b>bold</b>", payload: { limit: 3 } }));
   const chat = await new ChatPage({ page, url }).open("#/c/served");
   const shown = await chat.cards.getByLabel("Arguments of wire_money").innerText();
   assert.deepEqual(JSON.parse(shown), input);
@@ -353,10 +363,11 @@ export async function card_hides_nothing_and_runs_nothing({ page, url }) {
 }
 
 export async function expired_card_is_settled_by_the_server({ page, url }) {
-  const asked = question({ amount: 1 }, { expiresAt: new Date(Date.now() + 1500).toISOString() });
+  const over = Date.now() + 3000;
+  const asked = question({ amount: 1 }, { expiresAt: new Date(over).toISOString() });
   const expired = structuredClone(asked);
   Object.assign(expired.parts[1], { state: "output-error", errorText: "Nobody answered in time." });
-  await serveChat(page, asked, expired);
+  await serveChat(page, () => (Date.now() < over ? asked : expired));
   const chat = await new ChatPage({ page, url }).open("#/c/served");
   assert.match(await chat.cards.getByRole("timer").innerText(), /^Expire/);
   await chat.cards.waitFor({ state: "detached" });

@@ -267,8 +267,9 @@ export async function output_that_was_refused_is_sent_by_retry({ page, context, 
   const located = await countLocating(page);
   const { chat, posts } = await open({ page, url });
   const outputs = (request) => request.postDataJSON()?.message.parts.some((part) => part.state === "output-available");
+  const error = { code: "internal", message: "The store is away." };
   await page.route("**/api/chat", (route) =>
-    outputs(route.request()) ? route.abort("connectionrefused") : route.continue());
+    outputs(route.request()) ? route.fulfill({ status: 500, json: { error } }) : route.continue());
   await chat.askFor("where am I");
   await chat.approve();
   await chat.alert.waitFor();
@@ -278,7 +279,7 @@ export async function output_that_was_refused_is_sent_by_retry({ page, context, 
   await chat.says(/35\.68123/);
   await assertQuiet(page, posts, 4);
   assert.equal(await located(), 1);
-  return /ERR_CONNECTION_REFUSED/;
+  return /status of 500/;
 }
 
 export async function tool_this_page_does_not_have_is_answered_so({ page, url }) {

@@ -4,14 +4,17 @@ import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 import * as approvalScenarios from "./approval-scenarios.mjs";
 import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
+import * as crashScenarios from "./crash-scenarios.mjs";
 import * as policyScenarios from "./policy-scenarios.mjs";
 import * as restartScenarios from "./restart-scenarios.mjs";
+import * as resumeScenarios from "./resume-scenarios.mjs";
 import * as pageScenarios from "./scenarios.mjs";
+import * as tabsScenarios from "./tabs-scenarios.mjs";
 import * as tokenScenarios from "./token-scenarios.mjs";
 
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
-  ...tokenScenarios,
+  ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
 };
 
 const ARGS = [

@@ -28,7 +28,10 @@ export async function payment_that_the_policy_denies_is_not_asked({ page, url })
 
 export async function late_answer_is_told_so({ page, url }) {
   const { chat } = await open({ page, url });
-  await page.route("**/api/chats/*?limit=1", (route) => route.abort("connectionrefused"));
+  for (const news of ["**/api/events", "**/api/chats/*?limit=1"]) {
+    await page.route(news, (route) => route.abort("connectionrefused"));
+  }
+  await page.reload();
   await chat.askFor("pay 50 to Hanako");
   while ((await chat.history()).pending.length > 0);
   await chat.approve();

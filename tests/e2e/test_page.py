@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.e2e.browser import Browser, launch, scenario_names
 from tests.servers import Server, serve
 
-PAGE_SCENARIOS = ("scenarios.mjs", "approval-scenarios.mjs", "browser-tool-scenarios.mjs")
+PAGE_SCENARIOS = ("scenarios.mjs", "approval-scenarios.mjs", "browser-tool-scenarios.mjs", "tabs-scenarios.mjs")
+# Scenarios of one server see each other's chats, so each group has a server and a browser of its own.
+GROUPS = 3
 TOKEN = "correct horse/battery+staple="
 POLICY = """
 [[rule]]
@@ -51,7 +54,13 @@ def ruled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.parametrize("scenario", [name for file in PAGE_SCENARIOS for name in scenario_names(file)])
+def grouped(*files: str) -> list[ParameterSet]:
+    """Every scenario of these files, dealt out to the groups, whose number comes first in its name."""
+    names = [name for file in files for name in scenario_names(file)]
+    return [pytest.param(name, id=f"{index % GROUPS}-{name}") for index, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("scenario", grouped(*PAGE_SCENARIOS))
 def test_page(browser: Browser, server: Server, scenario: str) -> None:
     browser.play(scenario, server.url + "/")
 

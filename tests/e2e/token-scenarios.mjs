@@ -11,6 +11,8 @@ export async function token_in_the_address_is_taken_and_hidden({ page, url }) {
   await chat.ask("weather in Tokyo");
   await page.reload();
   await chat.answers.first().waitFor();
+  await page.getByRole("radio", { name: "WebSocket" }).check();
+  await chat.ask("weather in Rome");
 }
 
 export async function token_is_asked_for_until_it_is_right({ page, url }) {

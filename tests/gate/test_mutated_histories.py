@@ -73,7 +73,9 @@ class House:
     async def send(self, user: str, body: dict[str, Any]) -> list[bytes]:
         """A request, the way the server takes it."""
         run = await self.bridge.start(user, decode_request(json.dumps(body).encode(), LIMITS))
-        return [raw async for batch in self.bridge.reading(run).batches for raw in batch.entries]
+        told = [raw async for batch in self.bridge.reading(run).batches for raw in batch.entries]
+        await self.bridge._keeper.at_rest()
+        return told
 
     async def rows(self) -> list[list[CallRow]]:
         return [await self.store.calls(*place) for place in PLACES]

@@ -51,7 +51,8 @@ class Fate:
 
     def die(self) -> None:
         self.dead = True
-        self._loop.stop()
+        if self._loop.is_running():
+            self._loop.stop()
 
     async def still_lives(self) -> None:
         """Nothing happens any more in a life that is over."""
@@ -161,9 +162,10 @@ class Life:
         self.signals = SqliteSignals(path, clock=self._clock)
         self.sessions = MortalSessions(str(path), self.fate)
         self._files: list[SqliteFile] = []
-        for store in (self.log, self.gates, self.signals):
+        stores: list[Any] = [self.log, self.gates, self.signals]
+        for store in stores:
             self._files.append(store._file)
-            setattr(store, "_file", MortalFile(store._file, self.fate))  # noqa: B010
+            store._file = MortalFile(store._file, self.fate)
         return Bridge(
             self._make_agent(),
             settings=settings,
@@ -177,11 +179,15 @@ class Life:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do a work of the test's; the server goes on with its own meanwhile."""
         task = self.loop.create_task(self._in_time(work), name="test")
-        task.add_done_callback(lambda _: self.loop.stop())
+        task.add_done_callback(self._stop)
         self.loop.run_forever()
         if self.fate.dead:
             raise Died
         return task.result()
+
+    def _stop(self, _: object) -> None:
+        if not self.fate.buried:
+            self.loop.stop()
 
     async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
         async with asyncio.timeout(PATIENCE):
@@ -225,8 +231,9 @@ class Life:
         """Let go of what the dead one held. None of it reaches the file."""
         self.fate.dead, self.fate.buried = False, True
         self._cancel_all()
-        if self.signals._heart is not None:
-            self.signals._heart.stop()
+        signals: Any = self.signals
+        if signals._heart is not None:
+            signals._heart.stop()
         self.loop.run_until_complete(self._close_files())
         self._cancel_all()
         self._end_loop()

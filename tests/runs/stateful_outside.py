@@ -2,22 +2,21 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from google.adk.agents import LlmAgent
 from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
+from pydantic import PrivateAttr
 
 from adkwire import client_tool
 from adkwire.testing import Call, ErrorCode, Fail, Say, ScriptedModel, Think, Wait
 from adkwire.testing.steps import Step
 from tests.runs.chats import AGENT, assert_legal
-
-LAST = None
-"""The model has said all."""
-
 
 RENUMBERS = "c1"
 """The chat in which the model numbers its calls anew in every message."""
@@ -27,11 +26,33 @@ RENUMBERS = "c1"
 class Answering:
     """One request to the model."""
 
+    request: LlmRequest
     chat: str
     calls: int
     """How many calls its message has already."""
     steps: deque[Step | None] = field(default_factory=lambda: deque[Step | None]())
+    """What it is to say; None when that is all."""
     more: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class HeldModel(ScriptedModel):
+    """A model that says when it is no longer asked."""
+
+    _ended: Callable[[LlmRequest], None] = PrivateAttr()
+
+    def telling(self, ended: Callable[[LlmRequest], None]) -> "HeldModel":
+        self._ended = ended
+        return self
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        try:
+            async with aclosing(super().generate_content_async(llm_request, stream)) as responses:
+                async for response in responses:
+                    yield response
+        finally:
+            self._ended(llm_request)
 
 
 class Outside:
@@ -51,7 +72,8 @@ class Outside:
         self.answering, self.held = [], {}
         pay = FunctionTool(self.pay, require_confirmation=True)
         tools = [self.look, pay, trip, clock, where]
-        return LlmAgent(name=AGENT, model=ScriptedModel(script=self._script), tools=list(tools))
+        model = HeldModel(script=self._script).telling(self.ended)
+        return LlmAgent(name=AGENT, model=model, tools=list(tools))
 
     def say_yes(self, n: int, *, asked: bool) -> None:
         """Somebody approves a payment; that counts after a no only if the server asks again."""
@@ -71,20 +93,20 @@ class Outside:
             assert_legal(request.contents)
         except AssertionError as error:
             self.problems.append(f"the model got an illegal request: {error}")
-        one = Answering(_first_text(request.contents).split()[0], _calls_in_turn(request.contents))
+        one = Answering(request, _first_text(request.contents).split()[0], _calls_in_turn(request.contents))
         self.answering.append(one)
-        try:
-            while True:
-                while one.steps:
-                    step = one.steps.popleft()
-                    if step is LAST:
-                        return
-                    yield step
-                one.more.clear()
-                yield Wait(one.more)
-        finally:
-            if one in self.answering:
-                self.answering.remove(one)
+        while True:
+            while one.steps:
+                step = one.steps.popleft()
+                if step is None:
+                    return
+                yield step
+            one.more.clear()
+            yield Wait(one.more)
+
+    def ended(self, request: LlmRequest) -> None:
+        """The model is no longer asked this."""
+        self.answering = [one for one in self.answering if one.request is not request]
 
     def go_on(self, one: Answering, steps: list[str]) -> None:
         """Let the model do these things."""
@@ -102,10 +124,10 @@ class Outside:
             case "error":
                 return ErrorCode("UNAVAILABLE", "the model is away")
             case "end":
-                return LAST
+                return None
             case _:
                 self.calls += 1
-                name, _, how = kind.partition(" ")
+                name, _, how = kind.partition("+")
                 args = {"n": self.calls, **({"hold": True} if how else {})}
                 one.calls += 1
                 return Call(name, args, f"k{one.calls}" if one.chat == RENUMBERS else f"call-{self.calls}")

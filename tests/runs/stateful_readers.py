@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from adkwire.runs.reading import Place, Reading, behind
+from adkwire.runs.reading import Place, Reading
 from adkwire.stores.base import Batch, RunHead, StreamLog
 from adkwire.wire.chunks import Chunk, decode_chunk
 
@@ -28,7 +28,7 @@ class Book:
     may_vanish: bool = False
     """Its chat was to be deleted."""
     replaced: bool = False
-    """Its message, or one before it, was to be answered again."""
+    """Its message, or one before it, may have been answered again by a server that died."""
 
     def __post_init__(self) -> None:
         self.next = -self.head.before
@@ -79,8 +79,10 @@ class Reader:
 
     chat: str
     run: str
-    next: int | None
-    """The number that must come; None when that is to be seen."""
+    before: int
+    """How many entries tell what the message held before."""
+    next: int
+    """The number that must come."""
     batches: AsyncGenerator[Batch, None] | None
     got: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
     over: bool = False
@@ -88,8 +90,8 @@ class Reader:
     reading: "asyncio.Task[Batch | None] | None" = None
 
     @classmethod
-    def of(cls, chat: str, reading: Reading, first: int | None) -> "Reader":
-        return cls(chat, reading.run, first, reading.batches)
+    def of(cls, chat: str, reading: Reading, before: int, *, whole: bool) -> "Reader":
+        return cls(chat, reading.run, before, -before if whole else 0, reading.batches)
 
     @property
     def place(self) -> Place | None:
@@ -99,6 +101,14 @@ class Reader:
         assert self.batches is not None
         return await anext(self.batches, None)
 
+    def take_done(self) -> bool:
+        """Take what has come; False when nothing has."""
+        if self.reading is None or not self.reading.done():
+            return False
+        batch, self.reading = self.reading.result(), None
+        self.take(batch)
+        return True
+
     def take(self, batch: Batch | None) -> None:
         """The next of what there is; None at the end."""
         assert not self.over, "something came behind the end"
@@ -107,10 +117,15 @@ class Reader:
             self.lost = self.over = True
             return
         if batch.entries:
-            assert self.next in (None, batch.first), f"{self.run}: {batch.first} came for {self.next}"
+            assert self.next == batch.first, f"{self.run}: {batch.first} came for {self.next}"
             self.got += enumerate(batch.entries, batch.first)
-            self.next = behind(self.got[-1][0])
+            self.next = self._behind()
         self.over = batch.closed
+
+    def _behind(self) -> int:
+        """Who was told the message as it was before has its `start`, so for them the run's own is left out."""
+        last = self.got[-1][0]
+        return 1 if last == -1 and self.before else last + 1
 
     async def cut(self, forgets: int = 0) -> None:
         """The connection is gone, and with it some of what was on its way."""
@@ -129,7 +144,7 @@ class Reader:
         """Go on behind the last place."""
         assert reading is not None
         assert reading.run == self.run
-        self.batches, self.next = reading.batches, behind(self.got[-1][0])
+        self.batches, self.next = reading.batches, self._behind()
 
     def compare(self, book: Book) -> None:
         for number, entry in self.got:

@@ -3,25 +3,24 @@ server rests."""
 
 import asyncio
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from adkwire.errors import Conflict, NotFound, NotRecovered, RequestError
-from adkwire.gate.records import OPEN, Given, PendingCall
-from adkwire.runs.reading import Reading
+from adkwire.gate.records import OPEN, PendingCall
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
 from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
-from adkwire.wire.decoder import TurnInput, UserMessage
-from adkwire.wire.messages import ToolPart, UIMessage, fold
+from adkwire.wire.decoder import TurnInput
+from adkwire.wire.messages import UIMessage, fold
 from adkwire.wire.profiles import Profile
 from tests.gate.records import Clock
 from tests.runs.chats import Chat, plain, tool_parts
 from tests.runs.pages import Page
 from tests.runs.stateful_life import Died, Life
-from tests.runs.stateful_outside import Answering, Outside
+from tests.runs.stateful_outside import Outside
 from tests.runs.stateful_readers import Book, Reader
 
 USER = "ann"
@@ -29,7 +28,8 @@ CHATS = ("c0", "c1")
 TTL, APPROVAL = 500.0, 200.0
 CLIENTS = ("ai/6.0.0", "ai/7.0.169")
 
-Act = Callable[["World", str, int], Awaitable[None]]
+Act = Callable[["World", str, int], Coroutine[Any, Any, None]]
+ReaderAct = Callable[["World", Reader], Coroutine[Any, Any, None]]
 
 
 class World:
@@ -46,10 +46,17 @@ class World:
         self.turns: dict[str, TurnInput] = {}
         self.asked: list[tuple[str, str]] = []
         """Calls that anybody has ever been asked about."""
+        self.rewinding: list[str] = []
+        """Chats in which something was to be answered again, and nobody was told the run yet."""
+        self.rewound: set[str] = set()
+        """Runs that answer again."""
         self.said = 0
+        self.lives = 0
         self.touched: set[str] = set()
         self.met: set[str] = set()
         self.closing = False
+        self.sound = True
+        """Whether nothing was found wrong."""
         self.life = self._born()
         self.do(self._rise())
 
@@ -58,12 +65,13 @@ class World:
         return self.life.bridge
 
     def _born(self) -> Life:
+        self.lives += 1
         self.met, self.touched = set(), set()
         limits = {"stream_ttl": TTL, "approval_timeout": APPROVAL}
         return Life(self.path, self.outside.agent, self.clock, **limits, **self.given)
 
-    def step(self, *acts: tuple[Act, str, int]) -> None:
-        """Do these at once, and look at everything when all is quiet."""
+    def step(self, *acts: tuple[Act, str, int]) -> bool:
+        """Do these at once, and look at everything when all is quiet; False when the server died of it."""
         self.touched |= {chat for _, chat, _ in acts}
         try:
             for act, chat, number in acts:
@@ -71,12 +79,32 @@ class World:
             self.do(self._look())
         except Died:
             self.die()
+            return False
+        return True
 
-    def go_on(self, one: Answering, steps: list[str]) -> None:
-        """The model does something."""
+    def assert_stopped(self, chat: str) -> None:
+        """Nothing runs in a chat, and nothing waits."""
+        assert not self.bridge._chats.active(ChatKey(USER, chat)), f"something runs in {chat}"
+        assert chat not in self.waiting(), f"something waits in {chat}"
+
+    def waiting(self) -> list[str]:
+        """The chats in which a call waits for somebody."""
+        try:
+            calls: list[PendingCall] = self.life.run(self.bridge._gate.waiting(USER))
+        except Died:
+            self.die()
+            return []
+        return sorted({call.chat for call in calls})
+
+    def go_on(self, number: int, steps: list[str]) -> bool:
+        """A model that is asked does something; False when none is."""
+        if not self.outside.answering:
+            return False
+        one = self.outside.answering[number % len(self.outside.answering)]
         self.touched.add(one.chat)
         self.outside.go_on(one, steps)
         self.step()
+        return True
 
     def let_tools_go(self) -> None:
         """Tools that were held come to their end."""
@@ -84,7 +112,7 @@ class World:
             held.set()
         self.step()
 
-    def with_reader(self, number: int, act: Callable[["World", Reader], Awaitable[None]]) -> None:
+    def with_reader(self, number: int, act: ReaderAct) -> None:
         if not self.readers:
             return
         reader = self.readers[-1 - number % len(self.readers)]
@@ -114,9 +142,11 @@ class World:
         """This server will die at its next writes."""
         self.life.fate.writes_left, self.life.fate.after_the_write = writes, after
 
-    def do(self, work: Any) -> None:
+    def do(self, work: Coroutine[Any, Any, None]) -> None:
+        self.sound = False
         self.life.run(work)
         self.complain()
+        self.sound = True
 
     def complain(self) -> None:
         assert not self.outside.problems, "\n".join(self.outside.problems)
@@ -125,31 +155,34 @@ class World:
         try:
             await act
         except RequestError as error:
-            expected = (NotFound, Conflict, NotRecovered) if alone else RequestError
-            if not isinstance(error, expected) and not self.closing:
+            expected = isinstance(error, NotFound | Conflict | NotRecovered) or not alone
+            if not (expected or self.closing):
                 self.outside.problems.append(f"refused: {error.message}")
-        except Exception:
-            self.outside.problems.append(traceback.format_exc())
+        except Exception:  # noqa: BLE001 - whatever it is, the test says so
+            if not self.life.fate.buried:
+                self.outside.problems.append(traceback.format_exc())
 
     async def _look(self) -> None:
         await self.life.rest()
+        await self._read_eagerly()
         await self.check()
 
     def die(self) -> None:
         """The server is killed; another one is started on the file."""
         self._cut_off()
+        self.closing = True
         self.life.fate.die()
         self.life.bury()
+        self.closing = False
         self._next_life()
 
     def restart(self) -> None:
         """The server goes down as told; another one is started on the file."""
-        self.closing = True
+        self.closing, self.sound = True, False
         try:
             self.life.run(self._leave())
             left = self.life.close()
         except Died:
-            self.closing = False
             self.die()
             return
         self.complain()
@@ -162,7 +195,10 @@ class World:
         self.do(self._rise())
 
     def end(self) -> None:
-        """The last server goes down; nothing is left open in the file."""
+        """The last server goes down; nothing is left open in the file. Where something was wrong, just end."""
+        if not self.sound:
+            self.life.bury()
+            return
         self.life.fate.writes_left = None
         self.restart()
         self.touched = set(CHATS)
@@ -189,6 +225,7 @@ class World:
             if not await book.read_again(self.life.log):
                 self._is_lost(book)
         await self.check()
+        self.rewinding.clear()
 
     def _is_lost(self, book: Book) -> None:
         """What is no longer kept was to be deleted, or is old."""
@@ -204,11 +241,21 @@ class World:
             for head in await self.life.log.runs(USER, chat):
                 self.books.setdefault(head.run, Book(head, self.clock.now))
         for book in list(self.books.values()):
+            book.replaced = book.replaced or book.head.chat in self.rewinding
             await self._read_on(book)
         for reader in self.readers:
             self._compare(reader)
         for chat in sorted(self.touched):
             await self._check_chat(chat)
+
+    async def _read_eagerly(self) -> None:
+        """Every second reader takes what there is at once."""
+        eager = [reader for reader in self.readers[::2] if reader.batches is not None and not reader.over]
+        for reader in eager:
+            reader.reading = reader.reading or asyncio.create_task(reader.step(), name="reader")
+        await self.life.rest()
+        for reader in eager:
+            reader.take_done()
 
     async def _read_on(self, book: Book) -> None:
         if book.closed:
@@ -232,7 +279,7 @@ class World:
             await self._history(chat)
             await self._look()
             return
-        active: list[Run] = self.bridge._chats.active(ChatKey(USER, chat))
+        active: list[Any] = self.bridge._chats.active(ChatKey(USER, chat))
         writing = [run for run in active if not run._queued]
         assert len(writing) <= 1, f"{len(writing)} runs write in {chat}"
         assert len(self.outside.of(chat)) <= 1, f"the model answers twice in {chat}"
@@ -269,10 +316,9 @@ class World:
     def _of(self, chat: str) -> list[Book]:
         return [book for book in self.books.values() if book.head.chat == chat]
 
-    def _check_message(
-        self, book: Book, history: dict[str, dict[str, Any]], calls: dict[str, PendingCall]
-    ) -> None:
+    def _check_message(self, book: Book, history: dict[str, dict[str, Any]], calls: dict[str, PendingCall]) -> None:
         """A stream is one that every client takes, and history says the same."""
+        assert isinstance(book.whole[-1], c.Finish | c.Error), f"{book.head} has no end: {book.whole}"
         for client in CLIENTS:
             profile = Profile.declared(client)
             assert_valid_stream([one for chunk in book.whole if (one := profile.fit(chunk))], client=client)
@@ -282,10 +328,15 @@ class World:
         told = history.get(book.head.message)
         if told is None:
             seen = [part for part in shown["parts"] if part["type"] != "step-start"]
-            assert book.replaced or not seen, f"history does not have {shown}"
+            assert self._is_replaced(book) or not seen, f"history does not have {shown}"
             return
         since = {call.call for call in calls.values() if call.state not in OPEN and call.message == book.head.message}
         assert masked(shown, shown, since) == masked(told, shown, since)
+
+    def _is_replaced(self, book: Book) -> bool:
+        """Whether its message, or one before it, was to be answered again."""
+        runs = self._of(book.head.chat)
+        return book.replaced or any(run.head.run in self.rewound for run in runs[runs.index(book) + 1 :])
 
     def _later(self, book: Book) -> bool:
         """Whether the message went on in another run."""
@@ -306,13 +357,11 @@ class World:
         page.messages = self.pages[chat]
         return page
 
-    async def post(self, turn: TurnInput) -> None:
+    async def post(self, turn: TurnInput) -> Run:
         """A request for a turn, and somebody who reads the answer."""
         run: Run = await self.bridge.start(USER, turn)
-        self.readers.append(Reader.of(turn.chat, self.bridge.reading(run), 0))
-
-    def answering(self, chat: str) -> Answering | None:
-        return next(iter(self.outside.of(chat)), None)
+        self.readers.append(Reader.of(turn.chat, self.bridge.reading(run), run.before, whole=False))
+        return run
 
 
 def is_refusal(book: Book) -> bool:
@@ -327,150 +376,3 @@ def masked(message: dict[str, Any], shown: dict[str, Any], since: set[str]) -> d
         return message
     parts = [part for part in message["parts"] if part.get("toolCallId") not in waited and part["type"] != "step-start"]
     return {**message, "parts": parts}
-
-
-async def send(world: World, chat: str, number: int) -> None:
-    """Something new, maybe while something runs."""
-    world.said += 1
-    turn = TurnInput(chat, "submit-message", UserMessage(f"u{world.said}", (f"{chat} says {number}",)), None)
-    world.turns[chat] = turn
-    await world.post(turn)
-
-
-async def send_again(world: World, chat: str, number: int) -> None:
-    """The very same request."""
-    if chat in world.turns:
-        await world.post(world.turns[chat])
-
-
-async def regenerate(world: World, chat: str, number: int) -> None:
-    """Another answer to the last message, or to one before."""
-    page = await world.page(chat, reload=True)
-    answers = [message.id for message in page.messages if message.role == "assistant"]
-    if answers:
-        forget_compared(world, chat)
-        await world.post(TurnInput(chat, "regenerate-message", None, answers[-1 - number % len(answers)]))
-
-
-async def edit(world: World, chat: str, number: int) -> None:
-    """What the user said last, in other words."""
-    page = await world.page(chat, reload=True)
-    said = [message.id for message in page.messages if message.role == "user"]
-    if said:
-        forget_compared(world, chat)
-        message = UserMessage(said[-1], (f"{chat} means {number}",))
-        await world.post(TurnInput(chat, "submit-message", message, said[-1]))
-
-
-def forget_compared(world: World, chat: str) -> None:
-    for book in world.books.values():
-        book.replaced = book.replaced or book.head.chat == chat
-
-
-async def stop(world: World, chat: str, number: int) -> None:
-    """Stop all, the running one by its name, or one of long ago."""
-    running: list[str] = [run.id for run in world.bridge._chats.active(ChatKey(USER, chat))]
-    known = [book.head.run for book in world.books.values() if book.head.chat == chat]
-    named = running[:1] if number % 3 == 1 else known[:1] if number % 3 == 2 else []
-    await world.bridge.stop(USER, chat, named[0] if named else None)
-    for run in running if not named else [one for one in running if one in named]:
-        await assert_ended(world, run)
-
-
-async def assert_ended(world: World, run: str) -> None:
-    head = await world.life.log.head(run)
-    if head is not None:
-        book = world.books.setdefault(run, Book(head, world.clock.now))
-        await book.read_on(world.life.log)
-        assert book.closed, f"{run} goes on after it was stopped"
-
-
-async def delete(world: World, chat: str, number: int) -> None:
-    for book in world.books.values():
-        book.may_vanish = book.may_vanish or book.head.chat == chat
-    await world.bridge.delete(USER, chat)
-    world.turns.pop(chat, None)
-
-
-async def answer(world: World, chat: str, number: int) -> None:
-    """One answer by the calls route: to what waits, or to anything that ever did."""
-    kind, which = ("yes", "no", "output", "stale yes", "yes", "output")[number % 6], number // 6
-    waiting = [call.call for call in await world.bridge._gate.waiting(USER) if call.chat == chat]
-    ids = [call for where, call in world.asked if where == chat] if "stale" in kind else waiting
-    if not ids:
-        return
-    call_id = ids[-1 - which % len(ids)]
-    call: PendingCall | None = await world.bridge._gate.get(USER, chat, call_id)
-    given = Given(output={"n": which}) if kind == "output" else Given(approved="yes" in kind)
-    if call is not None and given.approved:
-        world.outside.say_yes(call.input["n"], asked=call.state in OPEN)
-    taken: PendingCall = await world.bridge.answer(USER, chat, call_id, given)
-    if given.approved is False:
-        assert taken.answer is not None
-        assert taken.answer.approved is False
-        world.outside.say_no(taken.input["n"])
-
-
-async def repost(world: World, chat: str, number: int) -> None:
-    """Answers in the message, as a stock client sends them: some or all, from a page that may be old."""
-    some, refuse, stale = number % 2, number // 2 % 2, number // 4 % 2
-    page = await world.page(chat, reload=not stale)
-    if not page.messages or page.messages[-1].role != "assistant":
-        return
-    waiting = [part for part in page.messages[-1].parts if isinstance(part, ToolPart) and is_waiting(part)]
-    for part in waiting[: 1 if some else None]:
-        if part.state == "input-available":
-            page.give(part.tool_call_id, {"n": number})
-            continue
-        page.approve(part.tool_call_id, approved=not refuse)
-        if not refuse and part.type == "tool-pay":
-            world.outside.say_yes(part.input["n"], asked=True)
-    if waiting or stale:
-        await world.post(page.request())
-
-
-def is_waiting(part: ToolPart) -> bool:
-    if part.state == "approval-requested":
-        return True
-    return part.state == "input-available" and part.type in ("tool-clock", "tool-where")
-
-
-async def join(world: World, chat: str, number: int) -> None:
-    """Another tab, which has nothing."""
-    reading: Reading | None = await world.bridge.follow(USER, chat)
-    if reading is None:
-        return
-    head = await world.life.log.head(reading.run)
-    assert head is not None
-    world.readers.append(Reader.of(chat, reading, -head.before))
-
-
-async def look(world: World, chat: str, number: int) -> None:
-    """Load the page."""
-    await world.page(chat, reload=True)
-
-
-async def read(world: World, reader: Reader) -> None:
-    """Read what there is."""
-    while reader.batches is not None and not reader.over:
-        if reader.reading is None:
-            reader.reading = asyncio.create_task(reader.step(), name="reader")
-            await world.life.rest()
-        if not reader.reading.done():
-            return
-        batch, reader.reading = reader.reading.result(), None
-        reader.take(batch)
-
-
-async def come_back(world: World, reader: Reader) -> None:
-    """A client of ours, which names its place."""
-    place = reader.place
-    if place is None or reader.batches is not None:
-        return
-    try:
-        reading = await world.bridge.follow(USER, reader.chat, place)
-    except NotRecovered:
-        assert world.may_be_lost(world.books.get(reader.run)), f"{place} was not recovered"
-        world.readers.remove(reader)
-        return
-    reader.come_back(reading)

@@ -93,6 +93,16 @@ async def test_somebody_who_comes_in_the_middle_gets_the_whole_message(open_page
     await agree(page, model)
 
 
+async def test_behind_what_was_before_comes_what_is_new(open_page: Open) -> None:
+    page = open_page(calling(PAY), Till().pay)
+    await page.say("pay")
+    run = await page.approve("c1").post()
+    new = (await page.follow(run)).data
+    assert run.before
+    assert (await page.chat.read(run, -1)).data == new[1:], "what was before has its `start`"
+    assert (await page.chat.read(run, -2)).types[1:] == (await page.chat.read(run, -1)).types
+
+
 async def test_the_users_message_posted_again_while_its_call_waits(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.pay)

@@ -8,7 +8,7 @@ from adkwire.runs.reading import Place
 from adkwire.stores.base import RunHead
 from adkwire.stores.sqlite_streams import SqliteStreamLog
 from adkwire.testing import Say, ScriptedModel
-from adkwire.wire.chunks import Start, decode_chunk
+from adkwire.wire.chunks import Start, StartStep, TextDelta, TextStart, decode_chunk
 from adkwire.wire.profiles import encode_chunks
 from tests.runs.chats import Chat, text_of
 from tests.runs.conftest import Make
@@ -23,7 +23,7 @@ HELLO = msgspec.msgpack.encode(("hello?",))
 async def begun(folder: Path, question: bytes = b"", number: int = 1) -> None:
     """A run whose server died before ADK had stored anything of it."""
     log = SqliteStreamLog(folder / "state.db", ttl=60)
-    await log.open(RunHead(f"run-{number}", "ann", "chat", f"msg-{number}", "u1", question=question))
+    await log.open(RunHead(f"run-{number}", "ann", "chat", f"msg-{number}", "u1"), question=question)
     await log.append(f"run-{number}", encode_chunks([Start(message_id=f"msg-{number}")]))
     await log.aclose()
 
@@ -94,3 +94,52 @@ async def test_a_new_answer_that_never_began_leaves_the_old_one(make: Make, tmp_
     chat = make(ScriptedModel(script=lambda _: [Say("Hello.")]))
     assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
     assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.")]
+
+
+async def test_an_answer_that_went_on_and_was_cut_off(make: Make, tmp_path: Path) -> None:
+    first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    before = (await first.say("hello?", "u1")).data[:-1]
+    message = (await first.messages())[1]["id"]
+    await first.bridge.close()
+    more = [Start(message_id=message), StartStep(), TextStart(id="more"), TextDelta(id="more", delta="More ")]
+    log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
+    await log.open(RunHead("run-1", "ann", "chat", message, "u1", before=len(before)), before)
+    await log.append("run-1", encode_chunks(more))
+    await log.aclose()
+    chat = make(ScriptedModel(turns=[]))
+    assert [chunk["type"] for chunk in await rest(chat)] == [
+        "start-step",
+        "text-start",
+        "text-delta",
+        "text-end",
+        "finish-step",
+        "error",
+    ]
+    assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.More ")]
+
+
+async def test_a_stream_that_cannot_be_understood_does_not_lock_its_chat(make: Make, tmp_path: Path) -> None:
+    log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
+    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), question=HELLO)
+    await log.append("run-1", [b'{"type":"start","messageId":"msg-1"}', b'{"type":"of-tomorrow"}'])
+    await log.append("run-1", encode_chunks([TextDelta(id="text-1", delta="from nowhere")]))
+    await log.aclose()
+    chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    assert await chat.told() == [("user", "hello?"), ("assistant", "")]
+    assert (await chat.say("and now?", "u2")).text == "Hi."
+
+
+async def test_a_stream_whose_beginning_is_no_longer_kept_ends_with_the_error(make: Make, tmp_path: Path) -> None:
+    log = SqliteStreamLog(tmp_path / "state.db", ttl=60, max_run_bytes=200)
+    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), question=HELLO)
+    said = [TextDelta(id="text-1", delta=f"{number} ") for number in range(20)]
+    await log.append("run-1", encode_chunks([Start(message_id="msg-1"), TextStart(id="text-1"), *said]))
+    await log.aclose()
+    chat = make(ScriptedModel(turns=[]))
+    assert await chat.told() == [("user", "hello?"), ("assistant", "")]
+    log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
+    last = await log.read("run-1", 21, 0)
+    assert last is not None
+    assert [msgspec.json.decode(entry)["type"] for entry in last.entries] == ["error"]
+    assert last.closed
+    await log.aclose()

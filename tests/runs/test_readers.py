@@ -171,6 +171,15 @@ async def test_a_reader_whose_stream_is_forgotten_is_told(make: Make) -> None:
     assert "Load the chat again" in answer.plain[-1]["errorText"]
 
 
+async def test_a_reader_who_has_fallen_behind_what_is_kept_is_told(make: Make) -> None:
+    log = MemoryStreamLog(ttl=60, max_run_bytes=200)
+    chat = make(ScriptedModel(turns=[[Say("one two three four five six seven")]]), stream_log=log)
+    run = await chat.begin("a")
+    async with asyncio.timeout(20):
+        await run.done.wait()
+    assert (await chat.read(run, 1)).types == ["error"]
+
+
 def nothing() -> None:
     """Return nothing."""
 

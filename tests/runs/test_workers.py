@@ -1,12 +1,16 @@
 """Two servers on one file: whichever is asked, a chat has one writer, and a run one end."""
 
 import asyncio
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from adkwire.errors import Conflict, NotFound
-from adkwire.runs import keeper
+from adkwire.runs import asking
+from adkwire.runs.keeper import STOP, Stop
 from adkwire.runs.reading import Place, Reading
+from adkwire.stores.sqlite_signals import SqliteSignals
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.messages import fold
 from tests.runs.chats import PATIENCE, Answer, Chat, plain
@@ -76,6 +80,26 @@ async def test_a_stop_of_another_run_leaves_it(make: Make) -> None:
     assert (await here.read(run)).text == "one two"
 
 
+async def test_a_wish_for_a_run_that_is_over_leaves_the_next_one(make: Make, tmp_path: Path) -> None:
+    held = asyncio.Event()
+    here = make(ScriptedModel(script=lambda _: [Say("one "), Wait(held), Say("two")]))
+    here.bridge.watch()
+    other = Chat(here.bridge, "other")
+    run, last = await here.begin("a"), await other.begin("b")
+    await here.reader(run).until("text-delta")
+    await other.reader(last).until("text-delta")
+    # Wishes are heard in their order: when the second is fulfilled, the first has been thought about.
+    there = SqliteSignals(tmp_path / "state.db")
+    for chat, wanted in (("chat", "run-of-old"), ("other", last.id)):
+        await there.send(STOP, msgspec.json.encode(Stop("ann", chat, wanted)))
+    await there.close()
+    async with asyncio.timeout(PATIENCE):
+        await last.done.wait()
+    assert not run.stopping
+    held.set()
+    assert (await here.read(run)).text == "one two"
+
+
 async def test_a_message_here_replaces_the_answer_there(make: Make) -> None:
     here, there = make(talk(asyncio.Event())), make(says("mine"))
     here.bridge.watch()
@@ -91,12 +115,12 @@ async def test_a_message_here_replaces_the_answer_there(make: Make) -> None:
 
 
 async def test_one_that_will_not_stop_keeps_its_chat(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "_PATIENCE", 0.3)
+    monkeypatch.setattr(asking, "PATIENCE", 0.3)
     held = asyncio.Event()
     here, there = make(talk(held)), make(says("mine"))
-    run = await here.begin("a")
+    run = await here.begin("a", "u1")
     with pytest.raises(Conflict, match="Another worker"):
-        await there.begin("b")
+        await there.begin("b", "u2")
     held.set()
     await here.read(run)
     assert (await there.say("b", "u2")).text == "mine"
@@ -125,3 +149,33 @@ async def test_a_chat_deleted_at_one_is_gone_at_the_other(make: Make) -> None:
         await here.messages()
     again = await here.say("a", "u1")
     assert plain(fold(again.chunks))["id"] != answer.message["id"], "it is a new chat with a new answer"
+
+
+async def test_a_request_that_is_repeated_at_the_other_follows(make: Make) -> None:
+    held = asyncio.Event()
+    here, there = make(talk(held)), make(says("?"))
+    here.bridge.watch()
+    run = await here.begin("a", "u1")
+    await here.reader(run).until("text-delta")
+    again = await there.begin("a", "u1")
+    assert again.id == run.id
+    assert not run.stopping
+    held.set()
+    assert (await there.read(again)).data == (await here.read(run)).data
+
+
+async def test_answers_that_are_repeated_at_the_other_follow(make: Make) -> None:
+    till = Till()
+    held = till.hold(5)
+    model = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Paid.")]])
+    here = Page(make(model, till.pay))
+    await here.say("pay")
+    there = Page(make(model, till.pay))
+    await there.reload()
+    run = await here.approve("c1").post()
+    await till.until_begun(5)
+    again = await there.approve("c1").post()
+    assert again.id == run.id
+    held.set()
+    assert (await there.chat.read(again)).data == (await here.chat.read(run)).data
+    assert till.paid == [5]

@@ -108,7 +108,8 @@ async def test_a_yes_by_the_route_to_a_call_that_is_over(shop: Shop, end: End) -
         error = assert_error(await page.call(page.part()["toolCallId"], {"approved": True}), end.status)
         assert error["message"] == end.told
     if end.status == 409:
-        assert [line["verdict"] for line in (await page.audit())[len(before) :]] == ["refused"] * 2
+        refused = [line["verdict"] for line in await page.audit()].count("refused")
+        assert refused == [line["verdict"] for line in before].count("refused") + 2
     assert page.executed == []
 
 
@@ -119,7 +120,8 @@ async def test_a_yes_in_the_message_to_a_call_that_is_over(shop: Shop, end: End)
     for _ in range(2):
         assert_refused(await page.answer(verdict(page.part())), page.last["id"], end.told)
     if end.status == 409:
-        assert [line["verdict"] for line in (await page.audit())[len(before) :]] == ["refused"] * 2
+        refused = [line["verdict"] for line in await page.audit()].count("refused")
+        assert refused == [line["verdict"] for line in before].count("refused") + 2
     assert page.executed == []
 
 
@@ -214,8 +216,9 @@ async def test_a_yes_after_a_stop_in_the_middle(shop: Shop) -> None:
     assert await page.stop()
     assert "tool-output-available" not in kinds((await cut).text)
     page.till.released[page.chat].set()
-    reply = await page.answer(honest)
-    assert kinds(reply.text) == ["start", "error"]
+    again = kinds((await page.answer(honest)).text)
+    assert "tool-output-error" in again, "it is told once more what is known of it"
+    assert "tool-output-available" not in again
     error = assert_error(await page.call(honest["toolCallId"], {"approved": True}), 409)
     assert "not known" in error["message"]
     assert [line.call for line in page.executed] == [honest["toolCallId"]]

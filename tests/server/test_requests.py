@@ -192,7 +192,7 @@ async def test_head_is_get_without_a_body(unchanged: Site, path: str) -> None:
         ("/api/chats/a%20b", 422),
         ("/api/chat/a%20b/stream", 422),
         ("/api/chat/kept/stream?after=nonsense", 422),
-        ("/api/chat/kept/stream?after=run:-1", 422),
+        ("/api/chat/kept/stream?after=run:-1", 410),
         ("/api/chat/kept/stream?after=run:%D9%A1", 422),
     ],
 )

@@ -307,6 +307,17 @@ async def test_abort_stops_the_run_of_its_request_only(open_site: Open) -> None:
         assert said_in(await one.answer("a")) == "done"
 
 
+async def test_abort_leaves_what_waits_behind_it_in_its_chat(open_site: Open) -> None:
+    site = await open_site(two_parts(asyncio.Event()), on_busy="queue")
+    async with line(site) as one:
+        await one.send(send_frame())
+        await one.until("text-delta")
+        await one.send(send_frame("next", "r2", message_id="u2"))
+        await one.until("start", "r2")
+        await one.send(abort_frame("r1"))
+        assert said_in(await one.answer("r2")) == "three"
+
+
 async def test_abort_of_a_resumed_stream(open_site: Open) -> None:
     site = await open_site(ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]]))
     async with line(site) as one:

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import Message
+from starlette.websockets import WebSocket
 
 from adkwire import Bridge, create_app
 from adkwire.errors import Unavailable
+from adkwire.server.outbox import SLOW, Outbox
 from adkwire.server.patient_socket import PatientSocket
 from adkwire.server.security import Bucket, Seats
 from adkwire.stores.memory import MemoryStreamLog
@@ -421,6 +424,23 @@ def told(words: str) -> Generator[asyncio.Event]:
         logger.setLevel(level)
 
 
+async def test_who_takes_nothing_is_given_up() -> None:
+    async def come() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def full(message: Message) -> None:
+        if message["type"] == "websocket.send":
+            await asyncio.Event().wait()
+
+    socket = WebSocket({"type": "websocket"}, come, full)
+    await socket.accept()
+    outbox = Outbox(socket, 0.01)
+    sent = outbox.put("a", "b")
+    async with asyncio.timeout(10):
+        assert await outbox.run() == SLOW
+    assert not sent.done()
+
+
 async def test_a_slow_reader_is_cut_and_others_are_not(tmp_path: Path) -> None:
     """One that takes nothing at all: the run goes on, another reader gets it all, and it is told when it wakes up."""
     pieces, last = ["x" * 60_000 for _ in range(120)], asyncio.Event()
@@ -520,8 +540,6 @@ async def test_going_down(tmp_path: Path) -> None:
         reply, wire = await knock(site.port, [("host", "localhost")])
         wire.drop()
         assert reply.status == 503
-        [refused] = await ours.ask(send_frame("a", "new", chat="c", message_id="u7"))
-        assert refused["code"] == "unavailable"
         assert not closing.done()
         gates["a"].set()
         assert said_in(await ours.answer("a")) == "done"
@@ -531,6 +549,26 @@ async def test_going_down(tmp_path: Path) -> None:
         assert {frame["type"] for frame in frames} == {"chunk", "end"}
         assert (await stock.closed())[0] == 1001
         await closing
+
+
+async def test_a_message_that_meets_a_server_going_down(tmp_path: Path) -> None:
+    """A stock client is told; ours loses its socket, and sends the message again on the next."""
+    held = asyncio.Event()
+    model = ScriptedModel(script=lambda _: [Say("one "), Wait(held)])
+    app = create_app(scripted(model), settings=settings(tmp_path, drain=30))
+    async with serving(app) as site, line(site, subprotocols=OURS) as ours, line(site) as stock:
+        for one, name in ((ours, "a"), (stock, "b")):
+            await one.send(send_frame(name, name, chat=name))
+            await one.until("text-delta")
+        closing = asyncio.create_task(app.state.bridge.close())
+        assert (await ours.next())["type"] == "notice"
+        [refused] = await stock.ask(send_frame("b", "new", chat="c", message_id="u7"))
+        assert refused["type"] == "error"
+        await ours.send(send_frame("a", "new", chat="c", message_id="u7"))
+        assert await ours.closed() == (1001, "the server restarts")
+        held.set()
+        await closing
+    assert len(model.requests) == 2
 
 
 async def test_going_down_at_once(tmp_path: Path) -> None:

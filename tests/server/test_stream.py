@@ -1,15 +1,18 @@
 """The stream on the wire: its format, going away, coming back, stopping."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
 import pytest
+from starlette.types import Message
 
-from adkwire.server.chat import sse
+from adkwire.server.chat import EventStream, frame, sse
+from adkwire.stores.base import Batch
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Say, ScriptedModel, Wait
-from adkwire.wire.profiles import Profile
+from adkwire.wire.chunks import FinishStep, StartStep, ToolApprovalResponse
+from adkwire.wire.profiles import Profile, encode_chunks
 from tests.runs.chats import chat_with, scripted
 from tests.server.conftest import Open
 from tests.server.sites import Site, assert_error, body, chunks, events, kinds, said
@@ -237,6 +240,35 @@ async def test_list_history_title_and_delete(site: Site) -> None:
     again = await site.client.post("/api/chat", json=body("anew", chat="c0", message_id="u0"))
     assert said(again.text) == "ok"
     assert len((await site.client.get("/api/chats/c0")).json()["messages"]) == 2
+
+
+def test_a_chunk_that_a_client_must_not_see_leaves_its_number_out() -> None:
+    said = [StartStep(), ToolApprovalResponse(approval_id="a1", approved=True), FinishStep()]
+    batch = Batch(5, encode_chunks(said), closed=False)
+    for profile, numbers in ((Profile(), [5, 7]), (Profile(7, 169), [5, 6, 7])):
+        text = frame(batch, b"id: run:%d\ndata: %b\n\n", profile).decode()
+        assert [event.id for event in events(text)] == [f"run:{number}" for number in numbers]
+
+
+async def test_a_client_that_does_not_read_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    left = asyncio.Event()
+
+    async def endless() -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                yield b"data: x\n\n"
+        finally:
+            left.set()
+
+    async def full(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(20):
+        with caplog.at_level("INFO", logger="adkwire"):
+            await EventStream(endless(), {}, 0.01).stream_response(full)
+    assert left.is_set()
+    assert "slow reader" in caplog.text
 
 
 async def test_a_reader_whose_stream_is_forgotten_gets_an_error_and_the_end(tmp_path: Path) -> None:

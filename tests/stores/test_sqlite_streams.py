@@ -244,9 +244,24 @@ async def test_a_store_that_fails_says_so_and_loses_nothing_when_it_works_again(
             await log.close("run")
     assert texts(await log.read("run", -1, 0)) == ["a"], "nothing is shown that is not kept"
     query(file, "ALTER TABLE adkwire_away RENAME TO adkwire_chunks")
-    await log.append("run", entries("c"))
     await log.close("run")
-    assert await read_all(log, "run") == ["a", "b", "c"]
+    assert await read_all(log, "run") == ["a", "b"]
+
+
+async def test_what_comes_with_the_news_of_a_failure_is_kept_too(log: StreamLog, file: Path) -> None:
+    await begin(log, "run", "a")
+    query(file, "ALTER TABLE adkwire_chunks RENAME TO adkwire_away")
+    written = ["a"]
+    with pytest.raises(Unavailable):
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                written.append(str(len(written)))
+                await log.append("run", entries(written[-1]))
+                await asyncio.sleep(0.001)
+    query(file, "ALTER TABLE adkwire_away RENAME TO adkwire_chunks")
+    await log.append("run", entries("z"))
+    await log.close("run")
+    assert await read_all(log, "run") == [*written, "z"], "who goes on leaves no gap"
 
 
 async def test_a_file_that_cannot_be_opened_is_unavailable_until_it_can(tmp_path: Path) -> None:

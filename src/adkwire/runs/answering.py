@@ -17,11 +17,13 @@ from adkwire.gate.judge import REFUSED, late
 from adkwire.gate.records import OPEN, Given, PendingCall, State
 from adkwire.runs.chats import Chat
 from adkwire.runs.history import Turn, said_in
-from adkwire.runs.keeper import Keeper, new_id
+from adkwire.runs.ids import new_id
+from adkwire.runs.keeper import Keeper
 from adkwire.runs.own_events import is_released, verdict_event
 from adkwire.runs.parked import given_by, loose_ends_of, untold
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
+from adkwire.stores.base import RunHead
 from adkwire.wire.chunks import Chunk, Error, Start, ToolInputAvailable, ToolInputStart
 from adkwire.wire.decoder import Answers, UserMessage
 from adkwire.wire.encoder import Encoder, for_latecomers
@@ -56,6 +58,9 @@ class Answering:
 
     async def repost(self, key: ChatKey, answers: Answers) -> Run:
         """Answers that a stock client sends with its message; the run that brings what comes of them."""
+        head = await self._keeper.elsewhere(key)
+        if head is not None and head.message == answers.message and _delivers(head, answers):
+            return Run.over(head)
         taken: _Taken | None = None
         while True:
             async with self._keeper.owned(key) as chat:
@@ -77,9 +82,9 @@ class Answering:
     async def answer(self, key: ChatKey, call_id: str, given: Given) -> PendingCall:
         """One answer that comes by itself. When it was the last one of its step, the message goes on."""
         self._keeper.refuse_when_draining()
+        if not await self._keeper.exists(key):
+            raise NotFound(REFUSED)
         async with self._keeper.owned(key) as chat:
-            if not await self._keeper.exists(key):
-                raise NotFound(REFUSED)
             call = await self._keeper.gate.get(*key, call_id)
             retry = call is not None and call.state is State.UNKNOWN and await self._is_unanswered(key, call)
             settled = await self._keeper.gate.settle(*key, call_id, given, retry=retry)
@@ -164,7 +169,11 @@ class Answering:
         try:
             after = await self._keeper.gate.settle(*key, call.call, given)
         except RequestError as error:
-            taken.refused.append(error)
+            if call.state is State.UNKNOWN and given.approved:
+                # What is known of it was told by the run that brought the answer.
+                taken.known.add(call.call)
+            else:
+                taken.refused.append(error)
             return
         (taken.settled if after.version != call.version else taken.known).add(call.call)
 
@@ -273,3 +282,8 @@ class Answering:
 def _announced(turn: Turn) -> set[str]:
     _, chunks = turn.encoder()
     return {chunk.tool_call_id for chunk in chunks if isinstance(chunk, ToolInputStart | ToolInputAvailable)}
+
+
+def _delivers(head: RunHead, answers: Answers) -> bool:
+    """Whether another worker is bringing these answers to the agent."""
+    return not {answer.call for answer in answers.calls}.isdisjoint(head.delivers)

@@ -1,6 +1,7 @@
 """Asking: the way of a user's message to the agent, or to the run that already answers it."""
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
@@ -10,11 +11,13 @@ from adkwire.errors import Conflict, NotFound
 from adkwire.runs.answering import Answering
 from adkwire.runs.chats import Chat
 from adkwire.runs.history import said_in
-from adkwire.runs.keeper import Keeper, new_id
+from adkwire.runs.ids import new_id
+from adkwire.runs.keeper import PATIENCE, Keeper, Stop
 from adkwire.runs.news import Item
 from adkwire.runs.run import Run, fingerprint
 from adkwire.runs.sessions import ChatKey
 from adkwire.runs.views import title_for
+from adkwire.stores.base import RunHead
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import Encoder
 
@@ -38,8 +41,13 @@ class Asking:
 
     async def start(self, key: ChatKey, turn: TurnInput, by: Answers) -> Run:
         """Run a turn, or find the run that already does."""
+        head = await self._keeper.elsewhere(key)
+        if head is not None and _is_meant(head, turn):
+            return Run.over(head)
         on_busy = self._keeper.settings.on_busy
-        async with self._keeper.owned(key, stop="superseded" if on_busy == "replace" else "") as chat:
+        stop = Stop(*key, why="superseded") if on_busy == "replace" else None
+        patience = {"replace": PATIENCE, "refuse": 0, "queue": math.inf}[on_busy]
+        async with self._keeper.owned(key, stop=stop, patience=patience) as chat:
             if (known := await self._known(key, chat, turn)) is not None:
                 return known
             message = await self._message(key, turn)
@@ -129,3 +137,10 @@ class Asking:
 
     async def _is_kept(self, run: Run) -> bool:
         return run.active or await self._keeper.log.read(run.id, -1, 0) is not None
+
+
+def _is_meant(head: RunHead, turn: TurnInput) -> bool:
+    """Whether a request repeats the one that another worker is answering."""
+    said = turn.message.id if turn.message is not None else None
+    is_new = turn.trigger == "submit-message" and turn.replaces is None
+    return said != "" and (head.request == fingerprint(turn) or (is_new and said == head.said))

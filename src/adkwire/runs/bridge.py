@@ -5,7 +5,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import NamedTuple
 
 import msgspec
@@ -44,6 +44,9 @@ from adkwire.wire.encoder import explain_briefly, explain_fully
 from adkwire.wire.javascript import iso
 
 logger = logging.getLogger("adkwire")
+
+_LOOK_AFTER = 15.0
+"""Seconds between two looks for runs whose server is gone."""
 
 
 class Bridge:
@@ -157,10 +160,10 @@ class Bridge:
             for run in wanted:
                 await run.stop()
             stopped = stopped or bool(wanted)
-            elsewhere = await self._readers.written_elsewhere(key)
-            if elsewhere is not None and run_id not in (None, elsewhere.run):
+            elsewhere = await self._keeper.elsewhere(key)
+            if (elsewhere is not None and run_id not in (None, elsewhere.run)) or not await self._keeper.is_known(key):
                 return stopped
-            async with self._keeper.owned(key, stop="stopped") as chat:
+            async with self._keeper.owned(key, stop=Stop(user, chat_id, run_id)) as chat:
                 stopped = stopped or elsewhere is not None
                 if any(run_id in (None, run.id) for run in chat.active):
                     continue  # One has begun meanwhile.
@@ -189,20 +192,32 @@ class Bridge:
         ]
 
     async def _close_crashed(self) -> None:
-        try:
-            for head in await self._log.unclosed():
-                await self._keeper.meet(ChatKey(head.user, head.chat))
-        except RequestError as error:
-            logger.warning("what was cut off when a server ended could not be closed yet: %s", error.message)
+        while True:
+            try:
+                for head in await self._log.unclosed():
+                    await self._keeper.elsewhere(ChatKey(head.user, head.chat))
+            except RequestError as error:
+                logger.warning("what was cut off when a server ended could not be closed yet: %s", error.message)
+            except Exception:
+                logger.exception("what was cut off when a server ended could not be closed")
+            await asyncio.sleep(_LOOK_AFTER)
 
     async def _obey(self) -> None:
         """Stop what other workers want stopped."""
-        async with aclosing(self._signals.listen(STOP)) as messages:
-            async for message in messages:
-                wish = msgspec.json.decode(message, type=Stop)
-                for run in self._chats.active(ChatKey(wish.user, wish.chat)):
-                    if wish.run in (None, run.id):
-                        run.abort(wish.why)
+        while True:
+            try:
+                async with aclosing(self._signals.listen(STOP)) as messages:
+                    async for message in messages:
+                        self._stop_here(msgspec.json.decode(message, type=Stop))
+                return
+            except (RequestError, msgspec.MsgspecError) as error:
+                logger.warning("other workers cannot be heard: %s", error)
+                await asyncio.sleep(1)
+
+    def _stop_here(self, wish: Stop) -> None:
+        for run in self._chats.active(ChatKey(wish.user, wish.chat)):
+            if wish.run in (None, run.id):
+                run.abort(wish.why)
 
     def _changed(self, call: PendingCall) -> None:
         self._keeper.changed(call)
@@ -224,12 +239,14 @@ class Bridge:
             return await self._readers.behind(key, after)
         await self._keeper.meet(key)
         run = self.running(user, chat_id)
-        head = run.head if run is not None else await self._readers.written_elsewhere(key)
+        head = run.head if run is not None else await self._keeper.elsewhere(key)
         return None if head is None else self._readers.whole(head)
 
     def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
         """Read a run from its beginning or from behind a number; `whole` with what its message held before."""
-        return self._readers.read(run.head, (-run.before if whole else 0) if after is None else behind(after))
+        return self._readers.read(
+            run.head, (-run.before if whole else 0) if after is None else behind(after, run.before)
+        )
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
         """The user's chats, newest first."""
@@ -237,7 +254,7 @@ class Bridge:
         if before is not None:
             sessions = [session for session in sessions if views.cursor(session) < before]
         waiting = Counter(call.chat for call in await self._gate.waiting(user))
-        writing = [*(run.head for run in self.writing), *await self._readers.all_elsewhere()]
+        writing = [*(run.head for run in self.writing), *await self._keeper.all_elsewhere(user)]
         active = {head.chat for head in writing if head.user == user}
         page = [views.summary(session, session.id in active, waiting[session.id]) for session in sessions[:limit]]
         more = views.cursor(sessions[limit - 1]) if len(sessions) > limit else UNSET
@@ -251,7 +268,7 @@ class Bridge:
         await self._keeper.meet(key)
         session, writing, calls = await self._as_it_is(key)
         run = self.running(user, chat_id)
-        elsewhere = None if run is not None else await self._readers.written_elsewhere(key)
+        elsewhere = None if run is not None else await self._keeper.elsewhere(key)
         if session is None and run is None:
             raise NotFound("There is no such chat.")
         said = [run.message for run in writing] or ([views.question(session, elsewhere.said)] if elsewhere else [])
@@ -288,7 +305,9 @@ class Bridge:
     async def delete(self, user: str, chat_id: str) -> None:
         """Stop what runs in a chat and forget it."""
         key = ChatKey(user, chat_id)
-        async with self._keeper.owned(key, stop="stopped") as chat:
+        if not await self._keeper.is_known(key):
+            raise NotFound("There is no such chat.")
+        async with self._keeper.owned(key, stop=Stop(user, chat_id)) as chat:
             for run in chat.active:
                 await run.stop()
             await self._existing(key)
@@ -297,6 +316,7 @@ class Bridge:
             await self._adk.delete(key)
             await self._log.forget(*key)
             self._chats.forget(key)
+        await self._keeper.forget(key)
         self._news.publish(user, Item(type="chat-updated", chat=chat_id))
 
     async def ready(self) -> bool:
@@ -314,27 +334,28 @@ class Bridge:
 
     async def close(self, *, drain: float | None = None) -> None:
         """Take no more turns, give the running ones their time (as the settings say, or `drain`), stop the rest."""
+        await self._drain(self.settings.drain if drain is None else drain)
+        async with AsyncExitStack() as last_first:
+            if self.recorder is not None:
+                last_first.push_async_callback(self.recorder.close)
+            for part in (self._log.aclose, self._signals.close, self._gate.close, self._adk.close, self._direct.close):
+                last_first.push_async_callback(part)
+            for part in (self._keeper.close, self._expiry.close, self._answering.close):
+                last_first.push_async_callback(part)
+            for task in self._watching:
+                task.cancel()
+            await asyncio.gather(*self._watching, return_exceptions=True)
+
+    async def _drain(self, seconds: float) -> None:
         self._keeper.draining = True
         self._news.close()
         if running := self.writing:
             logger.info("draining: %d runs", len(running))
             waits = [asyncio.create_task(run.done.wait(), name="adkwire-drain") for run in running]
-            await asyncio.wait(waits, timeout=self.settings.drain if drain is None else drain)
-            await asyncio.gather(*(run.stop() for run in running))
-            await asyncio.gather(*waits)
-        for task in self._watching:
-            task.cancel()
-        await asyncio.gather(*self._watching, return_exceptions=True)
-        await self._answering.close()
-        await self._expiry.close()
-        await self._keeper.close()
-        await self._direct.close()
-        await self._adk.close()
-        await self._gate.close()
-        await self._signals.close()
-        await self._log.aclose()
-        if self.recorder is not None:
-            await self.recorder.close()
+            await asyncio.wait(waits, timeout=seconds)
+            for wait in waits:
+                wait.cancel()
+        await asyncio.gather(*(run.stop() for run in self._chats.all_open()))
 
     async def _existing(self, key: ChatKey) -> Session:
         session = await self._adk.load(key, recent=0)

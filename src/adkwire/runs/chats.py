@@ -112,6 +112,10 @@ class Chats:
         """All runs that have not ended."""
         return [run for chat in self._known.values() for run in chat.active]
 
+    def all_open(self) -> list[Run]:
+        """All runs whose stream has not ended."""
+        return [run for chat in self._known.values() for run in chat.unsealed if not run.closed]
+
     def forget(self, key: ChatKey) -> None:
         """The chat is gone."""
         self._known.pop(key, None)

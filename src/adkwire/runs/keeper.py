@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,29 +12,28 @@ from google.adk.events.event import Event
 from adkwire.errors import Conflict, RequestError, Unavailable
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import PendingCall
-from adkwire.runs.adk import Adk, content_of
+from adkwire.runs.adk import Adk
 from adkwire.runs.chats import Chat, Chats
-from adkwire.runs.crashed import closing_of
 from adkwire.runs.history import Turn, turns
 from adkwire.runs.news import Item, News
-from adkwire.runs.own_events import LOST, LooseEnds, Response, question_event, why_not, without_answers
+from adkwire.runs.own_events import LooseEnds, Response, why_not
 from adkwire.runs.parked import loose_ends_of, recover, responses_of
 from adkwire.runs.recording import Recorder
-from adkwire.runs.run import STOP_PATIENCE, Prepare, Run, Source, said_before
+from adkwire.runs.recovery import Recovery, paused
+from adkwire.runs.run import STOP_PATIENCE, Prepare, Run, Source
 from adkwire.runs.sessions import ChatKey
-from adkwire.runs.views import title_for
 from adkwire.settings import Settings
 from adkwire.stores.base import RunHead, Signals, StreamLog
-from adkwire.wire.chunks import Chunk, decode_chunk
-from adkwire.wire.encoder import Encoder, Explain
-from adkwire.wire.profiles import encode_chunks
+from adkwire.wire.chunks import Chunk
+from adkwire.wire.encoder import Explain
 
 logger = logging.getLogger("adkwire")
 
 STOP = "stop"
 """The topic on which workers ask each other to stop what they write."""
 _LOOK = 0.1
-_PATIENCE = 2 * STOP_PATIENCE
+_LET_GO_AGAIN = 5.0
+PATIENCE = 2 * STOP_PATIENCE
 """Seconds that another worker has to give a chat free, and how often is looked."""
 
 
@@ -56,7 +54,11 @@ class Keeper:
     draining: bool = False
     answered: Callable[[PendingCall], None] = lambda call: None
     """Called for calls that have their answer and may go on."""
+    _recovery: Recovery = field(init=False)
     _tasks: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
+
+    def __post_init__(self) -> None:
+        self._recovery = Recovery(self.adk, self.gate, self.log, self.explain, self.clock)
 
     def refuse_when_draining(self) -> None:
         """No new work while the server goes down."""
@@ -64,113 +66,112 @@ class Keeper:
             raise Unavailable("The server is going down.", hint="Try again in a moment.")
 
     @asynccontextmanager
-    async def owned(self, key: ChatKey, *, stop: str = "") -> AsyncGenerator[Chat, None]:
+    async def owned(
+        self, key: ChatKey, *, stop: "Stop | None" = None, patience: float = PATIENCE
+    ) -> AsyncGenerator[Chat, None]:
         """A chat for one at a time, here and on all other workers, with what its last owner left behind settled.
 
-        While another worker writes in it, that one is asked to stop (if `stop` says why) and waited for.
+        While another worker writes in it, that one is asked to stop (if `stop` says so) and waited for.
         """
-        async with self.chats.locked(key) as chat:
-            await self._own(key, chat, stop)
-            try:
-                await self._settle(key, chat)
-                yield chat
-            finally:
-                if not chat.active:
-                    await self.signals.release(_lease(key))
+        waited = 0.0
+        while True:
+            async with self.chats.locked(key) as chat:
+                try:
+                    if await self._own(key, chat):
+                        await self._settle(key, chat)
+                        yield chat
+                        return
+                finally:
+                    if not chat.active:
+                        await self._release(key)
+            # Not while the chat is locked: others only want to read.
+            self.refuse_when_draining()
+            if waited >= patience:
+                raise Conflict("Another worker is busy with this chat.", hint="Wait for it, or stop it.")
+            if stop is not None and not waited:
+                await self.signals.send(STOP, msgspec.json.encode(stop))
+            await asyncio.sleep(_LOOK)
+            waited += _LOOK
 
     async def meet(self, key: ChatKey) -> None:
         """See to a chat that this process has not met: what is left of a worker that is gone is settled."""
-        async with self.chats.locked(key) as chat:
-            if chat.read or await self.signals.holder(_lease(key)) not in (None, self.signals.worker):
-                return
-        async with self.owned(key):
-            pass
-
-    async def look_after(self, head: RunHead) -> None:
-        """Somebody waits for a run of another worker: when that one is gone, it is closed here."""
-        key = ChatKey(head.user, head.chat)
-        if await self.signals.holder(_lease(key)) is None:
+        chat = self.chats.get(key)
+        if (chat is None or not chat.read) and not await self._is_elsewhere(key) and await self.is_known(key):
             async with self.owned(key):
                 pass
 
-    async def _own(self, key: ChatKey, chat: Chat, stop: str) -> None:
-        waited = 0.0
-        while (last := await self.signals.acquire(_lease(key))) is None:
-            if stop and not waited:
-                await self.signals.send(STOP, msgspec.json.encode(Stop(*key, why=stop)))
-            if waited > _PATIENCE:
-                raise Conflict("Another worker is busy with this chat.", hint="Wait for it, or stop it.")
-            await asyncio.sleep(_LOOK)
-            waited += _LOOK
-        if last not in ("", self.signals.worker):
-            chat.read_anew()
+    async def is_known(self, key: ChatKey) -> bool:
+        """Whether there is anything of a chat: nothing is done, or kept, about chats that do not exist."""
+        return await self.exists(key) or bool(await self.log.unclosed(*key))
 
-    def _let_go(self, key: ChatKey) -> None:
+    async def elsewhere(self, key: ChatKey) -> RunHead | None:
+        """The run that another worker writes in a chat. One that nobody writes any more is closed."""
+        head = next(iter(await self.all_elsewhere(*key)), None)
+        if head is None or await self._is_elsewhere(key):
+            return head
+        async with self.owned(key) as chat:
+            await self._recovery.close_crashed(key, chat, await self.turns(key))
+        return None
+
+    async def all_elsewhere(self, user: str, chat: str | None = None) -> list[RunHead]:
+        """The runs without an end that this process does not write."""
+        return [head for head in await self.log.unclosed(user, chat) if self.local(head) is None]
+
+    def local(self, head: RunHead) -> Run | None:
+        """A run of this process."""
+        chat = self.chats.get(ChatKey(head.user, head.chat))
+        return chat.find(head.run) if chat is not None else None
+
+    async def _is_elsewhere(self, key: ChatKey) -> bool:
+        return await self.signals.holder(_lease(key)) not in (None, self.signals.worker)
+
+    async def _own(self, key: ChatKey, chat: Chat) -> bool:
+        last = await self.signals.acquire(_lease(key))
+        if last not in (None, self.signals.worker):
+            # Somebody else had it since, or it was deleted.
+            chat.read_anew()
+        return last is not None
+
+    async def _release(self, key: ChatKey) -> None:
+        """Give a chat back; when that cannot be said now, again and again."""
+        try:
+            await self.signals.release(_lease(key))
+        except RequestError as error:
+            logger.warning("chat %s could not be given back yet: %s", key.chat, error.message)
+            self._let_go(key, _LET_GO_AGAIN)
+
+    def _let_go(self, key: ChatKey, delay: float = 0) -> None:
         """Give the chat back once nothing writes in it."""
-        task = asyncio.create_task(self._release(key), name=f"adkwire-release-{key.chat}")
+        task = asyncio.create_task(self._release_idle(key, delay), name=f"adkwire-release-{key.chat}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _release(self, key: ChatKey) -> None:
-        try:
-            async with self.chats.locked(key) as chat:
-                if not chat.active:
-                    await self.signals.release(_lease(key))
-        except RequestError as error:
-            logger.warning("chat %s could not be given back: %s", key.chat, error.message)
+    async def _release_idle(self, key: ChatKey, delay: float) -> None:
+        if not self.draining:
+            await asyncio.sleep(delay)
+        async with self.chats.locked(key) as chat:
+            if not chat.active:
+                await self._release(key)
+
+    async def forget(self, key: ChatKey) -> None:
+        """The chat is gone, and who wrote in it is nobody's business any more."""
+        await self.signals.forget(_lease(key))
 
     async def _settle(self, key: ChatKey, chat: Chat) -> None:
         """Read the session once, when this process first meets the chat, and settle what another one left."""
         if chat.read:
             return
         told = await self.turns(key)
-        await recover(self.gate, key, _paused(told[-1]) if told else None)
-        if await self._close_crashed(key, chat, told):
+        await recover(self.gate, key, paused(told[-1]) if told else None)
+        if await self._recovery.close_crashed(key, chat, told):
             told = await self.turns(key)
-        chat.loose = [loose_ends_of(told[-1], _paused(told[-1]))] if told else []
+        chat.loose = [loose_ends_of(told[-1], paused(told[-1]))] if told else []
         chat.unheard = {turn.user_id for turn in told[-1:] if turn.is_unheard}
         chat.answered = {turn.user_id for turn in told} - chat.unheard
         chat.recall([Run.over(head) for head in await self.log.runs(*key) if head.said in chat.answered])
         chat.read = True
         for call in await self.gate.undecided(*key):
             self.answered(call)
-
-    async def _close_crashed(self, key: ChatKey, chat: Chat, told: Sequence[Turn]) -> bool:
-        """End the runs whose process is gone, so that stream and history say the same."""
-        crashed = [head for head in await self.log.unclosed() if (head.user, head.chat) == key]
-        for head in crashed:
-            if chat.find(head.run) is None:
-                await self._close(key, head, told)
-        return bool(crashed)
-
-    async def _close(self, key: ChatKey, head: RunHead, told: Sequence[Turn]) -> None:
-        turn = next((turn for turn in told if turn.message_id == head.message), None)
-        turn = turn or await self._unheard(key, head, told)
-        calls = {call.call: call for call in await self.gate.of(*key)}
-        lost: dict[str, Response] = {
-            call.id: {"error": LOST} for call in _paused(turn).waiting() if call.id not in calls
-        }
-        shown = [decode_chunk(entry) for entry in await _all_of(self.log, head)]
-        known = {**responses_of(calls.values()), **lost}
-        closing = closing_of(turn, shown, known, self.explain, self.adk.agent_name)
-        retryable = {call.call for call in calls.values() if call.can_be_retried}
-        await self.adk.append(key, without_answers(closing.events, retryable))
-        await self.log.append(head.run, encode_chunks(closing.tail))
-        await self.log.close(head.run)
-        logger.warning("run %s in chat %s was cut off when its server ended; it is closed", head.run, key.chat)
-
-    async def _unheard(self, key: ChatKey, head: RunHead, told: Sequence[Turn]) -> Turn:
-        """The turn of a message that did not reach the agent: it is not lost, and can be sent again."""
-        turn, message = Turn(head.message, head.said, new_id("e")), said_before(head)
-        before = [old for old in told if old.user_id == head.said]
-        if message is None or not all(old.is_unheard for old in before):
-            return turn
-        for old in before:
-            await self.adk.rewind(key, old.invocation_id)
-        await self.adk.create(key, title=title_for(message), created=self.clock())
-        turn.asked = question_event(content_of(message), turn.invocation_id, turn.mark)
-        await self.adk.append(key, [turn.asked])
-        return turn
 
     async def exists(self, key: ChatKey) -> bool:
         """Whether the user has this chat."""
@@ -185,7 +186,7 @@ class Keeper:
         self, run: Run, chat: Chat, source: Source, *, prepare: Prepare | None = None, goes_on: bool = False
     ) -> Run:
         """Let a run write in its chat."""
-        run.ended = self._ended
+        run.ended, run.left = self._ended, lambda run: self._let_go(run.key)
         if self.recorder is not None:
             source = self.recorder.tap(run.key, source)
         await run.begin(self.adk, self.gate, self.log, source, prepare)
@@ -202,7 +203,6 @@ class Keeper:
         return run
 
     def _ended(self, run: Run) -> None:
-        self._let_go(run.key)
         self.news.publish(run.key.user, Item(type="run-ended", chat=run.key.chat, run=run.id))
 
     async def told(self, run: Run, chunks: Sequence[Chunk]) -> Run:
@@ -248,9 +248,15 @@ class Keeper:
         )
         self.news.publish(call.user, item)
 
-    async def close(self) -> None:
-        """Wait for what was begun here."""
+    async def at_rest(self) -> None:
+        """Wait until every chat that nothing writes in is given back."""
         await asyncio.gather(*self._tasks)
+
+    async def close(self) -> None:
+        """Wait for what was begun here. What could not be given back is, when this worker is seen to be gone."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -264,23 +270,3 @@ class Stop(msgspec.Struct, frozen=True):
 
 def _lease(key: ChatKey) -> str:
     return f"chat {key.user}\n{key.chat}"
-
-
-def _paused(turn: Turn) -> Encoder:
-    encoder, _ = turn.encoder()
-    encoder.pause()
-    return encoder
-
-
-async def _all_of(log: StreamLog, head: RunHead) -> list[bytes]:
-    """What readers of a run have been shown, with what its message held before."""
-    first, found = -head.before, list[bytes]()
-    while (batch := await log.read(head.run, first - 1, 0)) is not None and batch.entries:
-        found += batch.entries
-        first = batch.first + len(batch.entries)
-    return found[: head.before] + found[head.before + 1 :] if head.before else found
-
-
-def new_id(kind: str) -> str:
-    """An id that nobody can guess."""
-    return f"{kind}-{secrets.token_hex(8)}"

@@ -43,17 +43,9 @@ class Readers:
         head = await self._keeper.log.head(place.run)
         if head is None or (head.user, head.chat) != key:
             raise NotRecovered("This answer is no longer kept as a stream.", hint="Load the chat again to see it.")
-        if self._local(head) is None:
-            await self._keeper.look_after(head)
-        return self.read(head, behind(place.number))
-
-    async def written_elsewhere(self, key: ChatKey) -> RunHead | None:
-        """What another worker writes in a chat."""
-        return next((head for head in await self.all_elsewhere() if (head.user, head.chat) == key), None)
-
-    async def all_elsewhere(self) -> list[RunHead]:
-        """What other workers write."""
-        return [head for head in await self._keeper.log.unclosed() if self._local(head) is None]
+        if self._keeper.local(head) is None:
+            await self._keeper.elsewhere(ChatKey(head.user, head.chat))
+        return self.read(head, behind(place.number, head.before))
 
     def whole(self, head: RunHead) -> Reading:
         """A run with what its message held before."""
@@ -61,12 +53,8 @@ class Readers:
 
     def read(self, head: RunHead, first: int) -> Reading:
         """A run from an entry on."""
-        run = self._local(head)
+        run = self._keeper.local(head)
         return Reading(head.run, self._elsewhere(head, first) if run is None else self._here(run, first))
-
-    def _local(self, head: RunHead) -> Run | None:
-        chat = self._keeper.chats.get(ChatKey(head.user, head.chat))
-        return chat.find(head.run) if chat is not None else None
 
     async def _here(self, run: Run, first: int) -> AsyncGenerator[Batch, None]:
         async def writes() -> bool:
@@ -85,7 +73,7 @@ class Readers:
 
     def _elsewhere(self, head: RunHead, first: int) -> AsyncGenerator[Batch, None]:
         async def writes() -> bool:
-            await self._keeper.look_after(head)
+            await self._keeper.elsewhere(ChatKey(head.user, head.chat))
             return True
 
         return self._read(head.run, first, writes)
@@ -94,9 +82,9 @@ class Readers:
         return read(self._keeper.log, run, first, self._keeper.settings.heartbeat, writes)
 
 
-def behind(number: int) -> int:
+def behind(number: int, before: int) -> int:
     """The number to go on with. Behind what the message held before comes 1: it has a `start` of its own."""
-    return number + 1 or 1
+    return 1 if number == -1 and before else number + 1
 
 
 async def read(log: StreamLog, run: str, first: int, heartbeat: float, writes: Writes) -> AsyncGenerator[Batch, None]:

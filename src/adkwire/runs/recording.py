@@ -284,9 +284,9 @@ class RecordedLog:
         self._new: dict[str, RunHead] = {}
         """Runs that have no entry yet. Only the first one makes others wait for their end."""
 
-    async def open(self, head: RunHead, before: Sequence[bytes] = ()) -> None:
+    async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
         """Begin the log of a run."""
-        await self._log.open(head, before)
+        await self._log.open(head, before, question)
         self._new[head.run] = head
 
     async def append(self, run: str, entries: Sequence[bytes]) -> None:
@@ -319,9 +319,13 @@ class RecordedLog:
         """The runs of a chat."""
         return await self._log.runs(user, chat)
 
-    async def unclosed(self) -> list[RunHead]:
-        """Everybody's runs that have no end."""
-        return await self._log.unclosed()
+    async def question(self, run: str) -> bytes:
+        """What the user said."""
+        return await self._log.question(run)
+
+    async def unclosed(self, user: str | None = None, chat: str | None = None) -> list[RunHead]:
+        """The runs that have no end."""
+        return await self._log.unclosed(user, chat)
 
     async def forget(self, user: str, chat: str) -> None:
         """Drop the runs of a chat."""

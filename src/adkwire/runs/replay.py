@@ -20,7 +20,7 @@ from adkwire.runs.adk import ToolInfo
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.direct import Direct
 from adkwire.runs.history import user_parts
-from adkwire.runs.keeper import new_id
+from adkwire.runs.ids import new_id
 from adkwire.runs.news import Item, News
 from adkwire.runs.reading import Place, Reading, behind, read
 from adkwire.runs.run import Run, fingerprint
@@ -294,7 +294,7 @@ class ReplayedRuns(Bridge):
         async def writes() -> bool:
             return run.active
 
-        first = (-run.before if whole else 0) if after is None else behind(after)
+        first = (-run.before if whole else 0) if after is None else behind(after, run.before)
         return Reading(run.id, read(self._log, run.id, first, self.settings.heartbeat, writes))
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
@@ -369,6 +369,9 @@ class ReplayedRuns(Bridge):
 
     async def close(self, *, drain: float | None = None) -> None:
         """Stop playing."""
+        await self._drain(0)
+
+    async def _drain(self, seconds: float) -> None:
         self._closing = True
         self._news.close()
         for chat in self._at.values():

@@ -82,6 +82,8 @@ class Run:
         self.readers = 0
         self.ended: Callable[[Run], None] | None = None
         """Called when it is done."""
+        self.left: Callable[[Run], None] | None = None
+        """Called when its stream is closed, too."""
         self._abort = asyncio.Event()
         self._why = "stopped"
         self._task: asyncio.Task[None] | None = None
@@ -92,7 +94,7 @@ class Run:
 
     @classmethod
     def over(cls, head: RunHead) -> "Run":
-        """A run that has ended, maybe in another process, and whose stream is still kept."""
+        """A run of another process, or one that has ended there, which can only be read here."""
         said = UserMessage(head.said, ())
         run = cls(
             head.run,
@@ -144,7 +146,7 @@ class Run:
         self.closed = True
 
     async def _open(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
-        await log.open(msgspec.structs.replace(self.head, question=_in_short(self.message)), self._before)
+        await log.open(self.head, self._before, _in_short(self.message))
         self._before = []
         await log.append(self.id, encode_chunks(chunks))
 
@@ -247,6 +249,8 @@ class Run:
             # Only now: who has read the end must be able to go on, and not meet a chat that is busy.
             await self._attempt(partial(log.close, self.id), "its stream could not be closed")
             self.closed = True
+            if self.left is not None:
+                self.left(self)
 
     async def _attempt(self, step: Callable[[], Awaitable[None]], failure: str) -> None:
         """One step of the end. Neither an error nor an impatient stop keeps the next ones from being tried."""
@@ -307,9 +311,9 @@ def _in_short(message: UserMessage) -> bytes:
     return said if len(said) <= _LONGEST_QUESTION else b""
 
 
-def said_before(head: RunHead) -> UserMessage | None:
+def said_before(head: RunHead, question: bytes) -> UserMessage | None:
     """What the user had said when a run began, if it was kept."""
-    parts = msgspec.msgpack.decode(head.question, type=tuple[str | Media, ...]) if head.question else ()
+    parts = msgspec.msgpack.decode(question, type=tuple[str | Media, ...]) if question else ()
     return UserMessage(head.said, parts) if parts else None
 
 

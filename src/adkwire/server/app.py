@@ -128,8 +128,9 @@ class Bridge(runs.Bridge):
     async def close(self, *, drain: float | None = None) -> None:
         """Take no more turns, let running ones end, and close each socket when what it follows has ended."""
         self._sockets.drain()
-        await super().close(drain=drain)
+        await self._drain(self.settings.drain if drain is None else drain)
         await self._sockets.close()
+        await super().close(drain=0)
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncGenerator[None]:

@@ -118,6 +118,7 @@ class EventStream(StreamingResponse):
 
     def __init__(self, events: AsyncGenerator[bytes, None], headers: Mapping[str, str], patience: float) -> None:
         super().__init__(events, headers=headers, media_type="text/event-stream")
+        self._events = events
         self._patience = patience
 
     async def stream_response(self, send: Send) -> None:
@@ -136,7 +137,8 @@ class EventStream(StreamingResponse):
                     limit.reschedule(None)
                     untaken = size
 
-                await super().stream_response(patiently)
+                async with aclosing(self._events):
+                    await super().stream_response(patiently)
         except TimeoutError:
             logger.info("a slow reader was cut: it took nothing for %g s", self._patience)
 

@@ -5,11 +5,12 @@ from contextlib import aclosing
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from adkwire.errors import Unprocessable
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.news import Item
+from adkwire.server.chat import EventStream
 from adkwire.server.security import read_json_body, user_of
 from adkwire.wire.chunks import encode_chunk
 from adkwire.wire.decoder import check_chat_id, decode_json
@@ -62,7 +63,7 @@ class ChatsRoutes:
         """What happens in the user's chats, as it happens."""
         news = _as_sse(self._bridge.news(user_of(request).id))
         headers = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
-        return StreamingResponse(news, headers=headers, media_type="text/event-stream")
+        return EventStream(news, headers, self._bridge.settings.slow_reader)
 
 
 async def _as_sse(news: AsyncGenerator[Item | None, None]) -> AsyncGenerator[bytes, None]:

@@ -306,11 +306,11 @@ class ChatSocket:
         try:
             await work()
         except Unavailable as error:
-            if request.starting:
+            if request.starting and not self._ours:
                 self._refuse(request.id, error)
             else:
-                # It can be gone on with once the store is back: an error would be the end of it.
-                self.end(STORE_AWAY)
+                # It can be gone on with, or sent again, once all is well: an error would be the end of it.
+                self.end(RESTARTS if self._draining else STORE_AWAY)
         except RequestError as error:
             self._refuse(request.id, error)
         except Exception:

@@ -22,8 +22,6 @@ class RunHead(msgspec.Struct, frozen=True):
     """The calls whose answers it brings to the agent."""
     before: int = 0
     """How many entries tell what its message held before."""
-    question: bytes = b""
-    """What the user said, in case it gets lost on the way to the agent."""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -45,8 +43,8 @@ class StreamLog(Protocol):
     who come without it, and has the numbers up to -1. How much of one run, and of all, is kept is bounded.
     """
 
-    async def open(self, head: RunHead, before: Sequence[bytes] = ()) -> None:
-        """Begin the log of a run; `before` is what its message held."""
+    async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
+        """Begin the log of a run; `before` is what its message held, `question` what the user said."""
         ...
 
     async def append(self, run: str, entries: Sequence[bytes]) -> None:
@@ -76,8 +74,12 @@ class StreamLog(Protocol):
         """The runs of a chat that are kept, in the order they were opened."""
         ...
 
-    async def unclosed(self) -> list[RunHead]:
-        """Everybody's runs that have no end, in the order they were opened."""
+    async def question(self, run: str) -> bytes:
+        """What the user said, as long as the run has no end: it may have got lost on the way to the agent."""
+        ...
+
+    async def unclosed(self, user: str | None = None, chat: str | None = None) -> list[RunHead]:
+        """The runs that have no end, of everybody, of a user or of a chat, in the order they were opened."""
         ...
 
     async def forget(self, user: str, chat: str) -> None:

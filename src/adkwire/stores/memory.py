@@ -25,6 +25,7 @@ class _Log:
     gone: int = 0
     """How many slots at the beginning of `entries` are empty: they are cleared away many at a time."""
     closed_at: float | None = None
+    question: bytes = b""
     waiting: "set[asyncio.Future[None]]" = field(default_factory=set["asyncio.Future[None]"])
 
     @property
@@ -88,10 +89,10 @@ class MemoryStreamLog:
         """In the order they were closed, so that what has to go stands first."""
         self._held = 0
 
-    async def open(self, head: RunHead, before: Sequence[bytes] = ()) -> None:
+    async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
         """Begin the log of a run."""
         self.drop(head.run)
-        log = _Log(head, list(before), first=-len(before), size=sum(map(len, before)))
+        log = _Log(head, list(before), first=-len(before), size=sum(map(len, before)), question=question)
         self._logs[head.run] = self._open[head.run] = log
         self._chats.setdefault((head.user, head.chat), {})[head.run] = log
         self._held += log.size
@@ -119,6 +120,7 @@ class MemoryStreamLog:
         if log is None:
             return
         log.closed_at = self._clock()
+        log.question = b""
         self._closed[run] = log
         log.notify()
 
@@ -144,9 +146,15 @@ class MemoryStreamLog:
         """The runs of a chat that are kept."""
         return [log.head for log in self._chats.get((user, chat), {}).values() if not self._is_expired(log)]
 
-    async def unclosed(self) -> list[RunHead]:
-        """Everybody's runs that have no end."""
-        return [log.head for log in self._open.values()]
+    async def question(self, run: str) -> bytes:
+        """What the user said."""
+        log = self._open.get(run)
+        return log.question if log is not None else b""
+
+    async def unclosed(self, user: str | None = None, chat: str | None = None) -> list[RunHead]:
+        """The runs that have no end."""
+        heads = [log.head for log in self._open.values()]
+        return [head for head in heads if user in (None, head.user) and chat in (None, head.chat)]
 
     async def forget(self, user: str, chat: str) -> None:
         """Drop the runs of a chat."""

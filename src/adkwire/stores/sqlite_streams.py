@@ -30,6 +30,7 @@ _TABLES = (
         user TEXT NOT NULL,
         chat TEXT NOT NULL,
         head BLOB NOT NULL,
+        question BLOB,
         next INTEGER NOT NULL,
         size INTEGER NOT NULL,
         closed_at REAL
@@ -121,10 +122,10 @@ class SqliteStreamLog:
         self._retry: asyncio.TimerHandle | None = None
         self._last_commit = float("-inf")
 
-    async def open(self, head: RunHead, before: Sequence[bytes] = ()) -> None:
+    async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
         """Begin the log of a run."""
         entries, size = list(before), sum(map(len, before))
-        id_ = await self._file.write(lambda connection: self._insert(connection, head, entries, size))
+        id_ = await self._file.write(lambda connection: self._insert(connection, head, entries, size, question))
         await self._shown.open(head, entries)
         self._writers[head.run] = _Writer(id_, head.run, next=0, size=size, is_shown=True)
 
@@ -137,10 +138,12 @@ class SqliteStreamLog:
             # Whoever goes on with it after this has decided to: it is read from the file how far it has come.
             self._writers.pop(run, None)
             raise Closed
+        if not writer.closing:
+            # Also when an earlier commit has failed, which is told here: who goes on leaves no gap.
+            writer.queue.extend(entries)
+            self._queued += sum(map(len, entries))
+            self._commit_soon(writer)
         writer.check()
-        writer.queue.extend(entries)
-        self._queued += sum(map(len, entries))
-        self._commit_soon(writer)
 
     async def close(self, run: str) -> None:
         """Say that nothing more comes, and wait until it is kept."""
@@ -152,8 +155,8 @@ class SqliteStreamLog:
         while not writer.done:
             await self._committed.wait()
             if writer.failure is not None and not writer.done:
-                writer.closing = False
-                writer.check()
+                # It is still to be closed, and will be when the file can be written again.
+                raise writer.failure
         self._writers.pop(run, None)
 
     async def read(self, run: str, after: int, wait: float) -> Batch | None:
@@ -182,9 +185,17 @@ class SqliteStreamLog:
         kept = "WHERE user = ? AND chat = ? AND (closed_at IS NULL OR closed_at > ?) ORDER BY id"
         return await self._heads(kept, user, chat, self._oldest())
 
-    async def unclosed(self) -> list[RunHead]:
-        """Everybody's runs that have no end."""
-        return await self._heads("WHERE closed_at IS NULL ORDER BY id")
+    async def question(self, run: str) -> bytes:
+        """What the user said."""
+        found = await self._file.rows("SELECT question FROM adkwire_runs WHERE run = ?", run)
+        return (found[0][0] or b"") if found else b""
+
+    async def unclosed(self, user: str | None = None, chat: str | None = None) -> list[RunHead]:
+        """The runs that have no end."""
+        of = {"user": user, "chat": chat}
+        whose = "".join(f" AND {name} = ?" for name, value in of.items() if value is not None)
+        named = [value for value in of.values() if value is not None]
+        return await self._heads(f"WHERE closed_at IS NULL{whose} ORDER BY id", *named)
 
     async def forget(self, user: str, chat: str) -> None:
         """Drop the runs of a chat."""
@@ -283,11 +294,13 @@ class SqliteStreamLog:
         self._queued -= sum(map(len, writer.queue))
         writer.queue.clear()
 
-    def _insert(self, connection: sqlite3.Connection, head: RunHead, before: list[bytes], size: int) -> int:
+    def _insert(
+        self, connection: sqlite3.Connection, head: RunHead, before: list[bytes], size: int, question: bytes
+    ) -> int:
         self._sweep(connection)
         cursor = connection.execute(
-            "INSERT INTO adkwire_runs (run, user, chat, head, next, size) VALUES (?, ?, ?, ?, 0, ?)",
-            (head.run, head.user, head.chat, msgspec.msgpack.encode(head), size),
+            "INSERT INTO adkwire_runs (run, user, chat, head, question, next, size) VALUES (?, ?, ?, ?, ?, 0, ?)",
+            (head.run, head.user, head.chat, msgspec.msgpack.encode(head), question, size),
         )
         id_ = cursor.lastrowid or 0
         _insert_entries(connection, id_, -len(before), before)
@@ -331,6 +344,8 @@ def _add_to_run(connection: sqlite3.Connection, job: _Job, now: float, max_bytes
     if changed.rowcount != 1:
         return None
     _insert_entries(connection, job.id, job.next, job.entries)
+    if job.closes:
+        connection.execute("UPDATE adkwire_runs SET question = NULL WHERE id = ?", (job.id,))
     if size > max_bytes:
         size -= _trim(connection, job.id, end, size - max_bytes)
         connection.execute("UPDATE adkwire_runs SET size = ? WHERE id = ?", (size, job.id))

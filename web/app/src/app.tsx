@@ -11,6 +11,7 @@ import { TokenForm } from "./token-form";
 import { UNAUTHORIZED } from "./unauthorized";
 import { useChatList } from "./use-chat-list";
 import { useLocationChat } from "./use-location-chat";
+import { useMode } from "./use-mode";
 
 function Header({ info }: { info: ServerInfo | null }): ReactElement {
   return (
@@ -28,6 +29,7 @@ function Workspace(): ReactElement {
   const { chat, startNew, keepAddress, leave } = useLocationChat();
   const list = useChatList();
   const [info, setInfo] = useState<ServerInfo | null>(null);
+  const [mode, setMode] = useMode(info);
   const [menu, setMenu] = useState(false);
   const newChat = useRef<HTMLButtonElement>(null);
   useEffect(() => {
@@ -75,7 +77,7 @@ function Workspace(): ReactElement {
         {list.next && <button type="button" className="quiet" onClick={list.loadMore}>Older chats</button>}
       </nav>
       <div className="scrim" onClick={closeMenu} aria-hidden="true" />
-      <ChatPanel key={chat.id} id={chat.id} fresh={chat.fresh} info={info} onSend={keepAddress} onChange={list.refresh} />
+      <ChatPanel key={chat.id} id={chat.id} fresh={chat.fresh} info={info} mode={mode} onMode={setMode} onSend={keepAddress} />
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { getToolName } from "ai";
 import {
-  type FormEvent, type MouseEvent, type ReactElement, useCallback, useContext, useEffect, useId, useRef, useState,
+  type FormEvent, type MouseEvent, type ReactElement, useContext, useEffect, useId, useRef, useState,
 } from "react";
 import type { ApprovalDetails } from "./approval-details";
 import { CallContext } from "./call-context";
@@ -28,17 +28,16 @@ function Exact({ label, value }: { label: string; value: unknown }): ReactElemen
 
 /** A call that waits for the person: what is asked, with exactly which arguments, and the two answers. */
 export function ApprovalCard({ part, approvalId, details }: ApprovalCardProps): ReactElement {
-  const { browserTools, onAnswer, onCheck } = useContext(CallContext);
+  const { browserTools, answerable, onAnswer, onCheck } = useContext(CallContext);
   const [reason, setReason] = useState("");
   const card = useRef<HTMLFormElement>(null);
   const question = useId();
   const tool = getToolName(part);
-  const check = useCallback(() => onCheck(part.toolCallId), [onCheck, part.toolCallId]);
   useEffect(() => {
-    // It may have been answered in another window meanwhile.
-    window.addEventListener("focus", check);
-    return () => window.removeEventListener("focus", check);
-  }, [check]);
+    // It may have been answered in another window meanwhile, and the news of it lost.
+    window.addEventListener("focus", onCheck);
+    return () => window.removeEventListener("focus", onCheck);
+  }, [onCheck]);
   const answer = (approved: boolean): void => {
     // The card goes away with its buttons: without this the keyboard would start over at the top.
     if (card.current) focusNextQuestion(card.current);
@@ -50,7 +49,7 @@ export function ApprovalCard({ part, approvalId, details }: ApprovalCardProps): 
   };
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    answer(false);
+    if (answerable) answer(false);
   };
   return (
     <form ref={card} className="tool-card approval" tabIndex={-1} aria-labelledby={question} onSubmit={submit}>
@@ -63,13 +62,16 @@ export function ApprovalCard({ part, approvalId, details }: ApprovalCardProps): 
         <Exact label={`Arguments of ${tool}`} value={part.input} />
         {details.payload != null && <Exact label="Details" value={details.payload} />}
       </div>
+      {!answerable && <p className="words">Gemini direct has no tools. Choose SSE or WebSocket below to answer.</p>}
       <div className="answers">
-        <button type="button" className="primary" aria-describedby={question} onClick={(event) => click(event, true)}>Approve</button>
-        <button type="button" aria-describedby={question} onClick={(event) => click(event, false)}>Deny</button>
-        <input type="text" dir="auto" value={reason} maxLength={500} autoComplete="off" enterKeyHint="send"
+        <button type="button" className="primary" aria-describedby={question} disabled={!answerable}
+          onClick={(event) => click(event, true)}>Approve</button>
+        <button type="button" aria-describedby={question} disabled={!answerable}
+          onClick={(event) => click(event, false)}>Deny</button>
+        <input type="text" dir="auto" value={reason} maxLength={500} disabled={!answerable} autoComplete="off" enterKeyHint="send"
           placeholder="Why not? (optional)" aria-label={`Reason to deny ${tool}, optional`}
           onChange={(event) => setReason(event.target.value)} />
-        {details.expiresAt && <Expiry at={details.expiresAt} onOver={check} />}
+        {details.expiresAt && <Expiry at={details.expiresAt} onOver={onCheck} />}
       </div>
     </form>
   );

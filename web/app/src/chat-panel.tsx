@@ -1,3 +1,4 @@
+import type { ChatMode } from "adkwire";
 import { type ReactElement, useCallback, useEffect, useState } from "react";
 import type { ChatHistory } from "./chat-history";
 import { ChatView } from "./chat-view";
@@ -9,14 +10,15 @@ interface ChatPanelProps {
   id: string;
   fresh: boolean;
   info: ServerInfo | null;
+  mode: ChatMode;
+  onMode: (mode: ChatMode) => void;
   onSend: () => void;
-  onChange: () => void;
 }
 
 const EMPTY: ChatHistory = { messages: [], active: null, pending: [] };
 
 /** Brings a chat's history, then the chat. */
-export function ChatPanel({ id, fresh, info, onSend, onChange }: ChatPanelProps): ReactElement {
+export function ChatPanel({ id, fresh, ...props }: ChatPanelProps): ReactElement {
   const [history, setHistory] = useState<ChatHistory | null>(fresh ? EMPTY : null);
   const [error, setError] = useState<Error | null>(null);
   const load = useCallback(() => {
@@ -26,7 +28,7 @@ export function ChatPanel({ id, fresh, info, onSend, onChange }: ChatPanelProps)
   useEffect(() => {
     if (!fresh) load();
   }, [fresh, load]);
-  if (history) return <ChatView id={id} history={history} info={info} onSend={onSend} onChange={onChange} />;
+  if (history) return <ChatView id={id} history={history} {...props} />;
   return (
     <main className="center">
       {error ? <ErrorCard error={error} onRetry={load} /> : <p className="hint" role="status">Loading the chat...</p>}

@@ -1,26 +1,34 @@
 import { useChat } from "@ai-sdk/react";
+import { type ChatMode, NotRecoveredError } from "adkwire";
 import type { FileUIPart, UIMessage } from "ai";
-import { type ReactElement, useEffect, useMemo, useState } from "react";
+import { type ReactElement, useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { AboutGemini } from "./about-gemini";
+import { answerBrowserCalls } from "./answer-browser-calls";
 import { CallContext } from "./call-context";
-import { catchUp } from "./catch-up";
 import type { ChatHistory } from "./chat-history";
+import { ChatSession } from "./chat-session";
 import { Composer } from "./composer";
-import { createChat } from "./create-chat";
+import type { Connection } from "./connection";
+import { ConnectionStatus } from "./connection-status";
 import { describeError } from "./describe-error";
 import { ErrorCard } from "./error-card";
-import { followRun } from "./follow-run";
 import { hasContent } from "./has-content";
 import { isBusy } from "./is-busy";
+import { isRefused } from "./is-refused";
 import { lastStepCalls } from "./last-step-calls";
 import type { Limits } from "./limits";
 import { MessageView } from "./message-view";
+import { ModeSwitch } from "./mode-switch";
+import { news } from "./news";
 import { QuestionStatus } from "./question-status";
 import { reconnect } from "./reconnect";
-import { Refusal } from "./refusal";
 import { reopenQuestions } from "./reopen-questions";
 import type { ServerInfo } from "./server-info";
 import { takeBack } from "./take-back";
+import { useLink } from "./use-link";
+import { useOnline } from "./use-online";
 import { useOpenCalls } from "./use-open-calls";
+import { useSession } from "./use-session";
 import { useStickToBottom } from "./use-stick-to-bottom";
 import { useStop } from "./use-stop";
 import { Welcome } from "./welcome";
@@ -29,8 +37,9 @@ interface ChatViewProps {
   id: string;
   history: ChatHistory;
   info: ServerInfo | null;
+  mode: ChatMode;
+  onMode: (mode: ChatMode) => void;
   onSend: () => void;
-  onChange: () => void;
 }
 
 const RENDER_EVERY_MS = 40;
@@ -48,30 +57,48 @@ function noteOn(message: UIMessage, stopped: ReadonlySet<string>): string {
   return message.role === "assistant" && !hasContent(message) ? "No answer" : "";
 }
 
+/** Of the connections that there are, the one worth knowing about. */
+function worst(error: Error | null, online: boolean, link: Connection, news: Connection): Connection {
+  if (error instanceof NotRecoveredError) return { state: "not-recovered" };
+  if (!online) return { state: "offline" };
+  return link.state === "connected" ? news : link;
+}
+
 /** One chat: what was said, what is being said, and the message box. */
-export function ChatView({ id, history, info, onSend, onChange }: ChatViewProps): ReactElement {
+export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewProps): ReactElement {
   const [stopped, setStopped] = useState<ReadonlySet<string>>(new Set());
   const [returned, setReturned] = useState<UIMessage | null>(null);
-  const [chat] = useState(() => createChat(id, history.messages, (ended, wasStopped) =>
-    setStopped((before) => marked(before, ended, wasStopped))));
-  const { messages, status, error: answerError } = useChat({ chat, throttle: RENDER_EVERY_MS });
   // What failed beside the answer itself: to catch up with the server, or to stop it.
   const [failure, setFailure] = useState<Error | null>(null);
+  const { link, tell, rest } = useLink();
+  const [session] = useState(() => new ChatSession(id, history, mode, {
+    onEnd: (ended, wasStopped) => setStopped((before) => marked(before, ended, wasStopped)),
+    onConnection: tell,
+    onFail: setFailure,
+  }));
+  const { chat, follower } = session;
+  const { messages, status, error: answerError } = useChat({ chat, throttle: RENDER_EVERY_MS });
   const error = answerError ?? failure;
   const busy = isBusy(status);
+  const connection = worst(error, useOnline(), link, useSyncExternalStore(news.subscribe, news.connection));
+  useSession(session, history, mode, busy);
+  useEffect(() => {
+    if (!busy) rest();
+  }, [busy, rest]);
   const [stop, stopping] = useStop(chat, busy, setFailure);
   const idle = !busy && !error;
+  const answerable = mode !== "gemini";
   const last = messages.at(-1);
-  const { browserTools, asked, open } = useOpenCalls(chat, last, info, idle, setFailure);
+  const runOffered = useCallback((event?: Event) => {
+    // Calls of a run that another tab began are for that tab, until somebody looks at this one.
+    follower.mine ||= event !== undefined;
+    if (follower.mine) answerBrowserCalls(chat).catch(setFailure);
+  }, [chat, follower]);
+  const { browserTools, asked, open } = useOpenCalls(last, info, idle && answerable, runOffered);
   const { box, content, onScroll, stick } = useStickToBottom();
 
   useEffect(() => {
-    if (history.active) followRun(chat).catch(setFailure);
-    return () => void chat.stop();
-  }, [history, chat]);
-  useEffect(() => void onChange(), [status, onChange]);
-  useEffect(() => {
-    if (answerError instanceof Refusal && answerError.final) takeBack(chat).then(setReturned, setFailure);
+    if (answerError && isRefused(answerError)) takeBack(chat).then(setReturned, setFailure);
     else if (answerError && lastStepCalls(chat.lastMessage).length > 0) reopenQuestions(chat).catch(setFailure);
   }, [answerError, chat]);
   useEffect(() => {
@@ -89,19 +116,18 @@ export function ChatView({ id, history, info, onSend, onChange }: ChatViewProps)
     void chat.sendMessage({ text, files });
   };
   const retry = (): void => {
-    const behind = failure ?? (error && describeError(error).remedy === "reconnect");
+    const behind = failure ?? (error && describeError(error).remedy !== "retry");
     setFailure(null);
     (behind || open ? reconnect(chat) : chat.regenerate()).catch(setFailure);
   };
   const calls = useMemo(() => ({
-    browserTools,
+    browserTools, answerable,
     onAnswer: (id: string, approved: boolean, reason: string): void => {
       setFailure(null);
       void chat.addToolApprovalResponse({ id, approved, ...(!approved && reason ? { reason } : {}) });
     },
-    // Nobody asked for it: what went wrong is told when the person answers.
-    onCheck: (call: string) => void catchUp(chat, call).catch(() => undefined),
-  }), [chat, browserTools]);
+    onCheck: () => follower.check(),
+  }), [chat, follower, browserTools, answerable]);
 
   return (
     <main className="chat">
@@ -122,6 +148,11 @@ export function ChatView({ id, history, info, onSend, onChange }: ChatViewProps)
       <QuestionStatus asked={asked} />
       <Composer busy={busy} stopping={stopping} asked={asked.length > 0} limits={info?.limits ?? UNKNOWN} returned={returned}
         onSend={send} onStop={stop} />
+      <footer>
+        <ModeSwitch info={info} mode={mode} onChoose={onMode} />
+        <ConnectionStatus connection={connection} />
+        <AboutGemini info={info} chosen={!answerable} />
+      </footer>
     </main>
   );
 }

@@ -1,34 +1,22 @@
 import { Chat } from "@ai-sdk/react";
-import { DefaultChatTransport, type UIMessage } from "ai";
-import { version } from "ai/package.json";
-import { authorizedFetch } from "./authorized-fetch";
-import { createAutoSend } from "./create-auto-send";
-import { newsIn } from "./news-in";
-import { Refusal } from "./refusal";
+import { type ChatMode, sendAutomaticallyWhenSettled } from "adkwire";
+import type { UIMessage } from "ai";
+import type { Transport } from "./create-transport";
 
-async function fetchOrRefuse(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
-  const response = await authorizedFetch(input, init);
-  if (!response.ok) throw await Refusal.of(response);
-  return response;
+interface ChatSetup {
+  id: string;
+  messages: UIMessage[];
+  transport: Transport;
+  mode: () => ChatMode;
+  /** Hears of every answer that ends, and whether it was stopped. */
+  onEnd: (messageId: string, stopped: boolean) => void;
 }
 
-/** A chat with our server. `onEnd` hears of every answer that ends, and whether it was stopped. */
-export function createChat(
-  id: string, messages: UIMessage[], onEnd: (messageId: string, stopped: boolean) => void,
-): Chat<UIMessage> {
-  const autoSend = createAutoSend();
-  const transport = new DefaultChatTransport({
-    api: "api/chat",
-    fetch: fetchOrRefuse,
-    // Whoever says what it is also hears that an answer was interrupted.
-    headers: { "X-Adkwire-Client": `ai/${version}` },
-    prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) =>
-      ({ body: { id, ...newsIn(messages), trigger, messageId } }),
-  });
+/** A chat with our server. In Gemini direct nobody waits for answers to calls, so none leave by themselves. */
+export function createChat({ id, messages, transport, mode, onEnd }: ChatSetup): Chat<UIMessage> {
   return new Chat({
     id, messages, transport,
-    sendAutomaticallyWhen: autoSend.when,
-    onError: autoSend.forget,
+    sendAutomaticallyWhen: (chat) => mode() !== "gemini" && sendAutomaticallyWhenSettled(chat),
     onFinish: ({ message, isAbort, finishReason }) => onEnd(message.id, isAbort || finishReason === "interrupted"),
   });
 }

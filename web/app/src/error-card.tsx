@@ -2,7 +2,7 @@ import type { ReactElement } from "react";
 import { describeError } from "./describe-error";
 import { Icon } from "./icon";
 
-const ACTIONS = { retry: "Retry", reconnect: "Reconnect" };
+const ACTIONS = { retry: "Retry", reconnect: "Reconnect", load: "Load the chat again" };
 
 /** What went wrong, what to do, and the button that does it, if one can. */
 export function ErrorCard({ error, onRetry }: { error: Error; onRetry: () => void }): ReactElement {

@@ -14,6 +14,11 @@ interface MessageViewProps {
   onRegenerate?: () => void;
 }
 
+/** Answers of the model itself stand among those of the agent. */
+function isDirect({ metadata }: UIMessage): boolean {
+  return typeof metadata === "object" && metadata !== null && "author" in metadata && metadata.author === "gemini";
+}
+
 function Message({ message, running, current, note, onRegenerate }: MessageViewProps): ReactElement {
   const mine = message.role === "user";
   return (
@@ -24,6 +29,7 @@ function Message({ message, running, current, note, onRegenerate }: MessageViewP
       <SourceList parts={message.parts} />
       {running && <span className="cursor" aria-hidden="true" />}
       {note && <p className="note">{note}</p>}
+      {isDirect(message) && <p className="note">Gemini direct</p>}
       {!mine && onRegenerate && (
         <button type="button" className="quiet small" onClick={onRegenerate}><Icon name="retry" />Regenerate</button>
       )}

@@ -18,9 +18,8 @@ function holdsOutputs(message: UIMessage | undefined): boolean {
  * What the server does not know yet: as a rule the last message. It has the history; with pictures in it, sending it
  * along would soon be too much.
  */
-export function newsIn(messages: UIMessage[]): { message: UIMessage | undefined } | { messages: UIMessage[] } {
+export function newsIn(messages: UIMessage[]): UIMessage[] {
   const [before, last] = messages.slice(-2);
-  if (last?.role === "user" && before && holdsOutputs(before)) return { messages: [withoutContent(before), last] };
-  const only = messages.at(-1);
-  return { message: only && withoutContent(only) };
+  const isTakenAlong = last?.role === "user" && holdsOutputs(before);
+  return messages.slice(isTakenAlong ? -2 : -1).map(withoutContent);
 }

@@ -1,5 +1,5 @@
+import { HttpError } from "adkwire";
 import { authorizedFetch } from "./authorized-fetch";
-import { Refusal } from "./refusal";
 
 interface RequestOptions {
   method?: "GET" | "POST" | "DELETE";
@@ -8,10 +8,10 @@ interface RequestOptions {
   accept?: number;
 }
 
-/** Calls our API, relative to the page so that it also works under a prefix. Throws with the body's text when refused. */
+/** Calls our API, relative to the page so that it also works under a prefix. Throws what the server said when refused. */
 export async function request(path: string, { accept, ...options }: RequestOptions = {}): Promise<Response> {
   const body = options.method === "POST" ? { headers: { "Content-Type": "application/json" }, body: "{}" } : {};
   const response = await authorizedFetch(`api/${path}`, { ...options, ...body });
   if (response.ok || response.status === accept) return response;
-  throw await Refusal.of(response);
+  throw await HttpError.of(response);
 }

@@ -6,6 +6,9 @@ export interface ServerInfo {
   agent: string;
   model: string;
   offline: boolean;
+  modes: string[];
+  /** What answers in Gemini direct; null when nothing does. */
+  gemini: { model: string; offline: boolean } | null;
   tools: { name: string; kind: "server" | "client" }[];
   limits: Limits;
 }

@@ -1,6 +1,8 @@
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { ChatSummary } from "./chat-summary";
+import { oneAtATime } from "./one-at-a-time";
 import { request } from "./request";
+import { useNews } from "./use-news";
 
 interface ListPage {
   chats: ChatSummary[];
@@ -9,7 +11,6 @@ interface ListPage {
 
 interface ChatListState extends ListPage {
   error: Error | null;
-  refresh: () => Promise<void>;
   loadMore: () => Promise<void>;
   remove: (id: string) => Promise<boolean>;
 }
@@ -29,7 +30,7 @@ async function loadPages(count: number): Promise<ListPage> {
   return next === undefined ? { chats } : { chats, next };
 }
 
-/** The person's chats, newest first; fresh again whenever the window is looked at. */
+/** The person's chats, newest first; fresh again whenever something happens in one, or the window is looked at. */
 export function useChatList(): ChatListState {
   const [list, setList] = useState<ListPage>({ chats: [] });
   const [error, setError] = useState<Error | null>(null);
@@ -47,12 +48,13 @@ export function useChatList(): ChatListState {
       if (turn === newest.current) setError(failure as Error);
     }
   }, []);
+  const refreshSoon = useMemo(() => oneAtATime(refresh), [refresh]);
+  useNews(refreshSoon);
   useEffect(() => {
-    const onFocus = (): void => void refresh();
-    onFocus();
-    window.addEventListener("focus", onFocus);
-    return () => window.removeEventListener("focus", onFocus);
-  }, [refresh]);
+    refreshSoon();
+    window.addEventListener("focus", refreshSoon);
+    return () => window.removeEventListener("focus", refreshSoon);
+  }, [refreshSoon]);
   const loadMore = (): Promise<void> => {
     pages.current += 1;
     return refresh();
@@ -67,5 +69,5 @@ export function useChatList(): ChatListState {
     await refresh();
     return true;
   };
-  return { ...list, error, refresh, loadMore, remove };
+  return { ...list, error, loadMore, remove };
 }

@@ -1,7 +1,5 @@
-import type { Chat } from "@ai-sdk/react";
 import { getToolName, type UIMessage } from "ai";
 import { useEffect, useMemo } from "react";
-import { answerBrowserCalls } from "./answer-browser-calls";
 import { lastStepCalls } from "./last-step-calls";
 import type { ServerInfo } from "./server-info";
 import type { ToolPart } from "./tool-part";
@@ -15,15 +13,18 @@ interface OpenCalls {
   open: boolean;
 }
 
-/** What the newest message waits for. Calls for the browser are run as soon as the chat is idle. */
+/** What the newest message waits for. Calls for this browser are run by `onOffer`, as soon as the chat is idle. */
 export function useOpenCalls(
-  chat: Chat<UIMessage>, last: UIMessage | undefined, info: ServerInfo | null, idle: boolean, onFail: (error: Error) => void,
+  last: UIMessage | undefined, info: ServerInfo | null, idle: boolean, onOffer: () => void,
 ): OpenCalls {
   const calls = lastStepCalls(last);
   const offered = calls.filter((part) => part.state === "input-available").map((part) => part.toolCallId).join(" ");
   useEffect(() => {
-    if (idle && offered) answerBrowserCalls(chat).catch(onFail);
-  }, [idle, offered, chat, onFail]);
+    if (!idle || !offered) return;
+    onOffer();
+    window.addEventListener("focus", onOffer);
+    return () => window.removeEventListener("focus", onOffer);
+  }, [idle, offered, onOffer]);
   const browserTools = useMemo(() =>
     new Set(info?.tools.filter((tool) => tool.kind === "client").map((tool) => tool.name)), [info]);
   const asked = calls.filter((part) => part.state === "approval-requested");

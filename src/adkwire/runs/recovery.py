@@ -1,0 +1,105 @@
+"""What is left of a server that was killed: its runs are ended honestly, so that stream and history say the same."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import PendingCall
+from adkwire.runs.adk import Adk, content_of
+from adkwire.runs.chats import Chat
+from adkwire.runs.crashed import Closing, closing_of
+from adkwire.runs.history import Turn
+from adkwire.runs.ids import new_id
+from adkwire.runs.own_events import LOST, Response, question_event, without_answers
+from adkwire.runs.parked import responses_of
+from adkwire.runs.run import said_before
+from adkwire.runs.sessions import ChatKey
+from adkwire.runs.views import title_for
+from adkwire.stores.base import Closed, RunHead, StreamLog
+from adkwire.wire.chunks import Error, decode_chunk
+from adkwire.wire.encoder import SERVER_STOPPED, Encoder, Explain, Failure
+from adkwire.wire.profiles import encode_chunks
+
+logger = logging.getLogger("adkwire")
+
+
+@dataclass
+class Recovery:
+    """Ends the runs that nobody writes any more."""
+
+    adk: Adk
+    gate: ToolGate
+    log: StreamLog
+    explain: Explain
+    clock: Callable[[], float]
+
+    async def close_crashed(self, key: ChatKey, chat: Chat, told: Sequence[Turn]) -> bool:
+        """End the runs of a chat whose process is gone; says whether there was one. The chat must be ours."""
+        crashed = [head for head in await self.log.unclosed(*key) if chat.find(head.run) is None]
+        for head in crashed:
+            turn = next((turn for turn in told if turn.message_id == head.message), None)
+            await self._close(key, head, turn or await self._unheard(key, head, told))
+            logger.warning("run %s in chat %s was cut off when its server ended; it is closed", head.run, key.chat)
+        return bool(crashed)
+
+    async def _close(self, key: ChatKey, head: RunHead, turn: Turn) -> None:
+        calls = {call.call: call for call in await self.gate.of(*key)}
+        closing = self._closing(turn, await _all_of(self.log, head), calls.values())
+        retryable = {call.call for call in calls.values() if call.can_be_retried}
+        await self.adk.append(key, without_answers(closing.events, retryable))
+        with contextlib.suppress(Closed):
+            # Unless somebody has ended it meanwhile, or its own writer is about to.
+            await self.log.append(head.run, encode_chunks(closing.tail))
+            await self.log.close(head.run)
+
+    def _closing(self, turn: Turn, entries: Sequence[bytes] | None, calls: Collection[PendingCall]) -> Closing:
+        """How it ends. What cannot be understood must not keep the chat from being used."""
+        error = Error(error_text=self.explain(Failure(SERVER_STOPPED, "")))
+        try:
+            shown = [decode_chunk(entry) for entry in entries or ()]
+            closing = closing_of(turn, shown, _known(turn, calls), self.explain, self.adk.agent_name)
+        except Exception:
+            logger.exception("what a server that was killed has left of message %s cannot be read", turn.message_id)
+            return Closing([], [error])
+        # Of a stream whose beginning is no longer kept nobody can say what is missing.
+        return closing if entries is not None else Closing(closing.events, [error])
+
+    async def _unheard(self, key: ChatKey, head: RunHead, told: Sequence[Turn]) -> Turn:
+        """The turn of a message that did not reach the agent: it is not lost, and can be sent again."""
+        turn, message = Turn(head.message, head.said, new_id("e")), said_before(head, await self.log.question(head.run))
+        before = [old for old in told if old.user_id == head.said]
+        if message is None or not all(old.is_unheard and old is told[-1] for old in before):
+            return turn
+        for old in before:
+            await self.adk.rewind(key, old.invocation_id)
+        await self.adk.create(key, title=title_for(message), created=self.clock())
+        turn.asked = question_event(content_of(message), turn.invocation_id, turn.mark)
+        await self.adk.append(key, [turn.asked])
+        return turn
+
+
+def paused(turn: Turn) -> Encoder:
+    """An encoder that has read a turn that nobody writes any more."""
+    encoder, _ = turn.encoder()
+    encoder.pause()
+    return encoder
+
+
+def _known(turn: Turn, calls: Collection[PendingCall]) -> dict[str, Response]:
+    """What is known of a turn's calls; one that seems to wait and is not at the gate can never be answered."""
+    at_gate = {call.call for call in calls}
+    lost: dict[str, Response] = {call.id: {"error": LOST} for call in paused(turn).waiting() if call.id not in at_gate}
+    return {**responses_of(calls), **lost}
+
+
+async def _all_of(log: StreamLog, head: RunHead) -> list[bytes] | None:
+    """What readers of a run have been shown, with what its message held before; None when not all of it is kept."""
+    first, found = -head.before, list[bytes]()
+    while (batch := await log.read(head.run, first - 1, 0)) is not None and batch.entries:
+        if batch.first != first:
+            return None
+        found += batch.entries
+        first = batch.first + len(batch.entries)
+    return found[: head.before] + found[head.before + 1 :] if head.before else found

@@ -1,0 +1,106 @@
+import { WebSocket } from "ws";
+import { describe, GUARD } from "./counting-fetch.mjs";
+
+/** The keys of the official frames; what else is in one is noted. */
+const OFFICIAL = new Set(["type", "requestId", "sequence", "chunk", "errorText"]);
+const OURS = new Set(["pong"]);
+
+/**
+ * A socket class that notes every `send` and `resume` frame as a request, in the words of `countingFetch`: `POST` and
+ * `GET`, 200 for what has begun, 204 for `no-active`, "error" for what was refused. `open` are the sockets of the moment,
+ * `strange` the frames that no request owns.
+ */
+export function countingSocket(changed) {
+  const book = { requests: [], strange: [], open: new Set() };
+  const owned = new Map();
+
+  class CountingSocket extends WebSocket {
+    constructor(...args) {
+      super(...args);
+      this.asked = [];
+      book.open.add(this);
+      this.on("message", (data) => this.take(String(data)));
+      this.on("close", () => this.gone());
+    }
+
+    send(data, ...rest) {
+      this.note(JSON.parse(String(data)));
+      super.send(data, ...rest);
+    }
+
+    note({ type, requestId, ...frame }) {
+      if (type === "abort") owned.get(requestId).aborts++;
+      if (type !== "send" && type !== "resume") return;
+      const request = asked(type, this.protocol, frame);
+      owned.set(requestId, request);
+      this.asked.push(request);
+      book.requests.push(request);
+      if (book.requests.length > GUARD) throw new Error(`guard: more than ${GUARD} requests`);
+    }
+
+    take(text) {
+      const frame = JSON.parse(text);
+      const request = owned.get(frame.requestId);
+      if (request) answered(request, frame);
+      else if (!OURS.has(frame.type)) book.strange.push(text.slice(0, 500));
+      changed();
+    }
+
+    gone() {
+      book.open.delete(this);
+      for (const request of this.asked) giveUp(request, "aborted");
+      changed();
+    }
+  }
+  return { ...book, CountingSocket };
+}
+
+/** Whether nothing more will come for a request. */
+export function isOver({ status, stream }) {
+  return stream ? stream.ended !== null : status !== null;
+}
+
+function asked(type, protocol, frame) {
+  const request = describe(type === "send" ? "POST" : "GET", "/api/chat/ws", frame);
+  return { over: "socket", protocol, aborts: 0, extras: [], ...request };
+}
+
+/** Nothing more is expected for a request, and this is why. */
+export function giveUp(request, why) {
+  if (request.stream) request.stream.ended ??= why;
+  else request.status ??= why;
+}
+
+function answered(request, frame) {
+  const extras = Object.keys(frame).filter((key) => !OFFICIAL.has(key));
+  request.extras = [...new Set([...request.extras, ...extras])];
+  if (isOver(request)) request.stream ? request.stream.afterDone++ : request.extras.push(`${frame.type} after the end`);
+  else (answers[frame.type] ?? answers.unknown)(request, frame);
+}
+
+const answers = {
+  start(request) {
+    request.status = 200;
+    request.stream = { chunks: [], ids: [], sequences: [], done: false, afterDone: 0, malformed: [], ended: null };
+  },
+  chunk(request, frame) {
+    const { stream } = request;
+    request.run ??= frame.id?.slice(0, frame.id.lastIndexOf(":")) ?? null;
+    stream.chunks.push(frame.chunk);
+    stream.ids.push(frame.id ?? null);
+    stream.sequences.push(frame.sequence);
+  },
+  end({ stream }) {
+    Object.assign(stream, { done: true, ended: "closed" });
+  },
+  "no-active"(request) {
+    request.status = 204;
+  },
+  error(request, { errorText }) {
+    if (request.stream) request.stream.ended = `in an error: ${errorText}`;
+    else request.status = "error";
+  },
+  unknown(request, { type }) {
+    request.extras.push(`a frame ${type}`);
+  },
+};

@@ -1,0 +1,89 @@
+// How a page talks to the server: a transport, and a book of what travelled. `lose` breaks the connection under the page;
+// after `leave` the page also waits for nothing more. `settled` is the end of it all.
+
+import { countingFetch, patiently } from "./counting-fetch.mjs";
+import { countingSocket, giveUp, isOver } from "./counting-socket.mjs";
+import { Signal } from "./signal.mjs";
+
+/** Send only the newest message, as the SDK's documentation shows. */
+const lastMessageOnly = {
+  prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) => ({
+    body: { id, message: messages.at(-1), trigger, messageId },
+  }),
+};
+
+/** The same on a socket, whose frames have a field for it. */
+const lastOfMessages = { prepareSendMessagesRequest: ({ messages }) => ({ messages: messages.slice(-1) }) };
+
+/** The stock `DefaultChatTransport`. */
+export class HttpWire {
+  strange = [];
+
+  constructor({ DefaultChatTransport }, base, changed, lastOnly) {
+    const { run: fetch, requests, settled } = countingFetch(changed);
+    Object.assign(this, { requests, settled });
+    this.transport = new DefaultChatTransport({ api: `${base}/api/chat`, fetch, ...(lastOnly && lastMessageOnly) });
+  }
+
+  leave(chat) {
+    return chat.stop();
+  }
+}
+
+/** The `WebSocketChatTransport` of a module: the stock one, or that of `adkwire`, which brings a socket of its own. */
+export class SocketWire {
+  signal = new Signal();
+  made = [];
+
+  constructor({ WebSocketChatTransport, resilientWebSocket }, base, changed, lastOnly) {
+    const { CountingSocket, ...book } = countingSocket(() => {
+      this.signal.changed();
+      changed();
+    });
+    Object.assign(this, book);
+    const url = `${base.replace(/^http/, "ws")}/api/chat/ws`;
+    const webSocket = this.kept(resilientWebSocket?.({ WebSocket: CountingSocket }) ?? CountingSocket);
+    this.transport = new WebSocketChatTransport({ url, webSocket, ...(lastOnly && lastOfMessages) });
+  }
+
+  /** The same class, of which we keep what the transport makes. */
+  kept(Socket) {
+    const { made } = this;
+    return class extends Socket {
+      constructor(...args) {
+        super(...args);
+        made.push(this);
+      }
+    };
+  }
+
+  lose() {
+    this.drop();
+    return this.gone();
+  }
+
+  leave(chat) {
+    // In this order no abort frame gets out: it would stop the run.
+    this.drop();
+    return Promise.all([chat.stop(), this.gone()]);
+  }
+
+  async settled() {
+    await patiently(this.signal.until("the end of its answers", () => this.requests.every(isOver)));
+    for (const request of this.requests) giveUp(request, "never");
+    // Politely: what the server has sent until then still comes.
+    for (const socket of this.made.splice(0)) socket.close();
+    await patiently(this.gone());
+  }
+
+  drop() {
+    // One that comes back by itself has to be closed; any other one can just be lost.
+    for (const socket of this.made.splice(0)) socket.terminate ? socket.terminate() : socket.close();
+  }
+
+  async gone() {
+    await this.signal.until("the end of its sockets", () => this.open.size === 0);
+    // The transport hears of it behind us.
+    await new Promise(setImmediate);
+  }
+}

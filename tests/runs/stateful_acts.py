@@ -1,0 +1,166 @@
+"""What people and their pages do, each as one request; a number says which, where there is a choice."""
+
+import asyncio
+
+from adkwire.errors import NotRecovered
+from adkwire.gate.records import OPEN, Given, PendingCall
+from adkwire.runs.reading import Reading
+from adkwire.runs.sessions import ChatKey
+from adkwire.wire.decoder import TurnInput, UserMessage
+from adkwire.wire.messages import ToolPart
+from tests.runs.chats import plain
+from tests.runs.stateful_readers import Book, Reader
+from tests.runs.stateful_world import USER, World
+
+
+async def send(world: World, chat: str, number: int) -> None:
+    """Something new, maybe while something runs."""
+    world.said += 1
+    turn = TurnInput(chat, "submit-message", UserMessage(f"u{world.said}", (f"{chat} says {number}",)), None)
+    world.turns[chat] = turn
+    await world.post(turn)
+
+
+async def send_again(world: World, chat: str, number: int) -> None:
+    """The very same request."""
+    if chat in world.turns:
+        await world.post(world.turns[chat])
+
+
+async def regenerate(world: World, chat: str, number: int) -> None:
+    """Another answer to the last message, or to one before."""
+    page = await world.page(chat, reload=True)
+    answers = [message.id for message in page.messages if message.role == "assistant"]
+    if answers:
+        await rewind(world, TurnInput(chat, "regenerate-message", None, answers[-1 - number % len(answers)]))
+
+
+async def edit(world: World, chat: str, number: int) -> None:
+    """What the user said last, in other words."""
+    page = await world.page(chat, reload=True)
+    said = [message.id for message in page.messages if message.role == "user"]
+    if said:
+        message = UserMessage(said[-1], (f"{chat} means {number}",))
+        await rewind(world, TurnInput(chat, "submit-message", message, said[-1]))
+
+
+async def rewind(world: World, turn: TurnInput) -> None:
+    """What was said since is no longer part of the chat, whenever that comes to be done."""
+    world.rewinding.append(turn.chat)
+    try:
+        run = await world.post(turn)
+        world.rewound.add(run.id)
+    finally:
+        if not world.life.fate.buried:
+            world.rewinding.remove(turn.chat)
+
+
+async def stop(world: World, chat: str, number: int) -> None:
+    """Stop all, the running one by its name, or one of long ago."""
+    running: list[str] = [run.id for run in world.bridge._chats.active(ChatKey(USER, chat))]
+    known = [book.head.run for book in world.books.values() if book.head.chat == chat]
+    named = [] if stops_all(number) else running[:1] if number % 3 == 1 else known[:1]
+    await world.bridge.stop(USER, chat, named[0] if named else None)
+    for run in running if not named else [one for one in running if one in named]:
+        await assert_ended(world, run)
+
+
+def stops_all(number: int) -> bool:
+    return number % 3 == 0
+
+
+async def assert_ended(world: World, run: str) -> None:
+    head = await world.life.log.head(run)
+    if head is not None:
+        book = world.books.setdefault(run, Book(head, world.clock.now))
+        await book.read_on(world.life.log)
+        assert book.closed, f"{run} goes on after it was stopped"
+
+
+async def delete(world: World, chat: str, number: int) -> None:
+    for book in world.books.values():
+        book.may_vanish = book.may_vanish or book.head.chat == chat
+    await world.bridge.delete(USER, chat)
+    world.turns.pop(chat, None)
+
+
+async def answer(world: World, chat: str, number: int) -> None:
+    """One answer by the calls route: to what waits, or to anything that ever did."""
+    kind, which = ("yes", "no", "output", "stale yes", "yes", "output")[number % 6], number // 6
+    waiting = [call.call for call in await world.bridge._gate.waiting(USER) if call.chat == chat]
+    ids = [call for where, call in world.asked if where == chat] if "stale" in kind else waiting
+    if not ids:
+        return
+    call_id = ids[-1 - which % len(ids)]
+    call: PendingCall | None = await world.bridge._gate.get(USER, chat, call_id)
+    given = Given(output={"n": which}) if kind == "output" else Given(approved="yes" in kind)
+    if call is not None and given.approved:
+        world.outside.say_yes(call.input["n"], asked=call.state in OPEN)
+    taken: PendingCall = await world.bridge.answer(USER, chat, call_id, given)
+    if given.approved is False:
+        assert taken.answer is not None
+        assert taken.answer.approved is False
+        world.outside.say_no(taken.input["n"])
+
+
+async def repost(world: World, chat: str, number: int) -> None:
+    """Answers in the message, as a stock client sends them: some or all, from a page that may be old."""
+    some, refuse, stale = number % 2, number // 2 % 2, number // 4 % 2
+    page = await world.page(chat, reload=not stale)
+    if not page.messages or page.messages[-1].role != "assistant":
+        return
+    waiting = [part for part in page.messages[-1].parts if isinstance(part, ToolPart) and is_waiting(part)]
+    for part in waiting[: 1 if some else None]:
+        if part.state == "input-available":
+            page.give(part.tool_call_id, {"n": number})
+            continue
+        page.approve(part.tool_call_id, approved=not refuse)
+        if not refuse and part.type == "tool-pay":
+            world.outside.say_yes(plain(part.input)["n"], asked=True)
+    if waiting or stale:
+        await world.post(page.request())
+
+
+def is_waiting(part: ToolPart) -> bool:
+    if part.state == "approval-requested":
+        return True
+    return part.state == "input-available" and part.type in ("tool-clock", "tool-where")
+
+
+async def join(world: World, chat: str, number: int) -> None:
+    """Another tab, which has nothing."""
+    reading: Reading | None = await world.bridge.follow(USER, chat)
+    if reading is None:
+        return
+    head = await world.life.log.head(reading.run)
+    assert head is not None
+    world.readers.append(Reader.of(chat, reading, head.before, whole=True))
+
+
+async def look(world: World, chat: str, number: int) -> None:
+    """Load the page."""
+    await world.page(chat, reload=True)
+
+
+async def read(world: World, reader: Reader) -> None:
+    """Read what there is."""
+    while reader.batches is not None and not reader.over:
+        if reader.reading is None:
+            reader.reading = asyncio.create_task(reader.step(), name="reader")
+            await world.life.rest()
+        if not reader.take_done():
+            return
+
+
+async def come_back(world: World, reader: Reader) -> None:
+    """A client of ours, which names its place."""
+    place = reader.place
+    if place is None or reader.batches is not None:
+        return
+    try:
+        reading = await world.bridge.follow(USER, reader.chat, place)
+    except NotRecovered:
+        assert world.may_be_lost(world.books.get(reader.run)), f"{place} was not recovered"
+        world.readers.remove(reader)
+        return
+    reader.come_back(reading)

@@ -1,0 +1,45 @@
+import type { Chat } from "@ai-sdk/react";
+import type { ChatMode } from "adkwire";
+import type { UIMessage } from "ai";
+import type { ChatHistory } from "./chat-history";
+import type { Connection } from "./connection";
+import { createChat } from "./create-chat";
+import { createTransport, type Transport } from "./create-transport";
+import { Follower } from "./follower";
+
+interface SessionOwner {
+  onEnd: (messageId: string, stopped: boolean) => void;
+  onConnection: (connection: Connection) => void;
+  onFail: (error: Error) => void;
+}
+
+/** A chat as long as it is on the screen: what talks, and what keeps it where the server has it. */
+export class ChatSession {
+  /** How the next message leaves. */
+  mode: ChatMode;
+  readonly chat: Chat<UIMessage>;
+  readonly follower: Follower;
+  readonly #transport: Transport;
+
+  constructor(id: string, history: ChatHistory, mode: ChatMode, owner: SessionOwner) {
+    this.mode = mode;
+    this.#transport = createTransport(id, {
+      mode: () => this.mode, onSend: () => this.follower.sends(), onConnection: owner.onConnection,
+    });
+    this.chat = createChat({
+      id, messages: history.messages, transport: this.#transport, mode: () => this.mode, onEnd: owner.onEnd,
+    });
+    this.follower = new Follower(this.chat, owner.onFail);
+  }
+
+  /** A socket that is not needed is given back: the server has so many for one person. */
+  rest(): void {
+    if (this.mode !== "websocket" || document.hidden) this.#transport.close();
+  }
+
+  /** Goes away without stopping what runs. A socket would take being stopped for a wish to stop the answer. */
+  async leave(): Promise<void> {
+    this.#transport.close();
+    await this.chat.stop();
+  }
+}
