@@ -7,11 +7,12 @@ import msgspec
 from adkwire.runs.reading import Place
 from adkwire.stores.base import RunHead
 from adkwire.stores.sqlite_streams import SqliteStreamLog
-from adkwire.testing import Say, ScriptedModel
-from adkwire.wire.chunks import Start, StartStep, TextDelta, TextStart, decode_chunk
+from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.wire.chunks import Start, TextDelta, TextStart, decode_chunk
 from adkwire.wire.profiles import encode_chunks
 from tests.runs.chats import Chat, text_of
 from tests.runs.conftest import Make
+from tests.runs.gated import Till
 from tests.stores.contract import read_all
 
 STOPPED = "The server stopped before this answer was finished. Ask again to go on."
@@ -97,25 +98,17 @@ async def test_a_new_answer_that_never_began_leaves_the_old_one(make: Make, tmp_
 
 
 async def test_an_answer_that_went_on_and_was_cut_off(make: Make, tmp_path: Path) -> None:
-    first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
-    before = (await first.say("hello?", "u1")).data[:-1]
-    message = (await first.messages())[1]["id"]
+    first = make(ScriptedModel(turns=[[Say("One moment. "), Call("pay", {"amount": 5}, "c1")]]), Till().pay)
+    before = (await first.say("pay", "u1")).data[:-1]
+    shown = (await first.messages())[1]
     await first.bridge.close()
-    more = [Start(message_id=message), StartStep(), TextStart(id="more"), TextDelta(id="more", delta="More ")]
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
-    await log.open(RunHead("run-1", "ann", "chat", message, "u1", before=len(before)), before)
-    await log.append("run-1", encode_chunks(more))
+    await log.open(RunHead("run-1", "ann", "chat", shown["id"], "u1", before=len(before)), before)
+    await log.append("run-1", encode_chunks([Start(message_id=shown["id"])]))
     await log.aclose()
-    chat = make(ScriptedModel(turns=[]))
-    assert [chunk["type"] for chunk in await rest(chat)] == [
-        "start-step",
-        "text-start",
-        "text-delta",
-        "text-end",
-        "finish-step",
-        "error",
-    ]
-    assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.More ")]
+    chat = make(ScriptedModel(turns=[]), Till().pay)
+    assert [chunk["type"] for chunk in await rest(chat)] == ["finish"], "all else was shown before"
+    assert (await chat.messages())[1] == shown
 
 
 async def test_a_stream_that_cannot_be_understood_does_not_lock_its_chat(make: Make, tmp_path: Path) -> None:
@@ -143,3 +136,20 @@ async def test_a_stream_whose_beginning_is_no_longer_kept_ends_with_the_error(ma
     assert [msgspec.json.decode(entry)["type"] for entry in last.entries] == ["error"]
     assert last.closed
     await log.aclose()
+
+
+async def test_a_continuation_that_had_written_nothing_ends_like_any_other(make: Make, tmp_path: Path) -> None:
+    first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
+    message = (await first.say("hello?", "u1")).run.message_id
+    await first.bridge.close()
+    log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
+    before = encode_chunks([Start(message_id=message), TextStart(id="text-1"), TextDelta(id="text-1", delta="Hi.")])
+    await log.open(RunHead("run-9", "ann", "chat", message, "u1", before=3), before)
+    await log.aclose()
+    chat = make(ScriptedModel(turns=[]))
+    reading = await chat.bridge.follow("ann", "chat", Place("run-9", -3))
+    assert reading is not None
+    told = [msgspec.json.decode(entry)["type"] async for batch in reading.batches for entry in batch.entries]
+    assert told[:2] == ["text-start", "text-delta"]
+    assert told.count("start") == 0
+    assert told[-1] in ("finish", "error")

@@ -252,12 +252,16 @@ async def test_what_comes_with_the_news_of_a_failure_is_kept_too(log: StreamLog,
     await begin(log, "run", "a")
     query(file, "ALTER TABLE adkwire_chunks RENAME TO adkwire_away")
     written = ["a"]
-    with pytest.raises(Unavailable):
+
+    async def write_until_it_fails() -> None:
         async with asyncio.timeout(PATIENCE):
             while True:
                 written.append(str(len(written)))
                 await log.append("run", entries(written[-1]))
                 await asyncio.sleep(0.001)
+
+    with pytest.raises(Unavailable):
+        await write_until_it_fails()
     query(file, "ALTER TABLE adkwire_away RENAME TO adkwire_chunks")
     await log.append("run", entries("z"))
     await log.close("run")

@@ -18,7 +18,7 @@ from adkwire.runs.run import said_before
 from adkwire.runs.sessions import ChatKey
 from adkwire.runs.views import title_for
 from adkwire.stores.base import Closed, RunHead, StreamLog
-from adkwire.wire.chunks import Error, decode_chunk
+from adkwire.wire.chunks import Chunk, Error, Start, decode_chunk
 from adkwire.wire.encoder import SERVER_STOPPED, Encoder, Explain, Failure
 from adkwire.wire.profiles import encode_chunks
 
@@ -46,12 +46,13 @@ class Recovery:
 
     async def _close(self, key: ChatKey, head: RunHead, turn: Turn) -> None:
         calls = {call.call: call for call in await self.gate.of(*key)}
-        closing = self._closing(turn, await _all_of(self.log, head), calls.values())
+        entries = await _all_of(self.log, head)
+        closing = self._closing(turn, _as_one(entries, head.before), calls.values())
         retryable = {call.call for call in calls.values() if call.can_be_retried}
         await self.adk.append(key, without_answers(closing.events, retryable))
         with contextlib.suppress(Closed):
             # Unless somebody has ended it meanwhile, or its own writer is about to.
-            await self.log.append(head.run, encode_chunks(closing.tail))
+            await self.log.append(head.run, encode_chunks([*_start_of(head, entries), *closing.tail]))
             await self.log.close(head.run)
 
     def _closing(self, turn: Turn, entries: Sequence[bytes] | None, calls: Collection[PendingCall]) -> Closing:
@@ -95,11 +96,21 @@ def _known(turn: Turn, calls: Collection[PendingCall]) -> dict[str, Response]:
 
 
 async def _all_of(log: StreamLog, head: RunHead) -> list[bytes] | None:
-    """What readers of a run have been shown, with what its message held before; None when not all of it is kept."""
+    """The entries of a run, with what its message held before; None when not all of them are kept."""
     first, found = -head.before, list[bytes]()
     while (batch := await log.read(head.run, first - 1, 0)) is not None and batch.entries:
         if batch.first != first:
             return None
         found += batch.entries
         first = batch.first + len(batch.entries)
-    return found[: head.before] + found[head.before + 1 :] if head.before else found
+    return found
+
+
+def _as_one(entries: list[bytes] | None, before: int) -> list[bytes] | None:
+    """What somebody who comes with nothing is shown: the run's own `start` is left out behind what was before."""
+    return entries[:before] + entries[before + 1 :] if entries is not None and before else entries
+
+
+def _start_of(head: RunHead, entries: list[bytes] | None) -> list[Chunk]:
+    """The run's own `start`, where it did not come to write it and nothing else would."""
+    return [Start(message_id=head.message)] if head.before and len(entries or ()) == head.before else []
