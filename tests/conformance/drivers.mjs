@@ -1,7 +1,7 @@
 // What a person does with a page, one function per way of using it. A driver acts; pytest judges.
 import { perform } from "./acts.mjs";
 import { ChatClient } from "./chat-client.mjs";
-import { Signal } from "./signal.mjs";
+import { PATIENCE, Signal } from "./signal.mjs";
 import { sendOnce } from "./send-once.mjs";
 import { readLog, SseReader } from "./sse.mjs";
 
@@ -67,7 +67,7 @@ export class Scene {
 
   /** Follow whatever runs in the chat to its end. */
   async ended() {
-    const response = await fetch(`${this.path}/stream`);
+    const response = await fetch(`${this.path}/stream`, { signal: AbortSignal.timeout(PATIENCE) });
     await response.text();
   }
 
