@@ -31,7 +31,7 @@ test: ## set up all it needs, then check everything
 wire: .venv/.stamp
 	$(BIN)/pytest --cov --cov-report=term:skip-covered tests/wire
 
-client: node_modules/.stamp
+client: .venv/.stamp node_modules/.stamp
 	npm test
 
 lint: .venv/.stamp node_modules/.stamp ## style, types, floors

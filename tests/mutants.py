@@ -800,7 +800,7 @@ READERS = [
         "runs/test_recording.py::test_secrets_in_chunks",
     ),
     Mutant(
-        "a recording with what clients send",
+        "a recording with headers",
         "runs/recorded_lines.py",
         '            return redact(without_media({**cast(dict[str, object], value), "headers": HIDDEN}))\n',
         "            pass\n",
@@ -840,7 +840,7 @@ CRASHES = [
         "runs/test_crashed.py::test_a_call_that_was_not_asked_about_yet",
     ),
     Mutant(
-        "what was before a continuation is taken for its own when it is closed",
+        "what was shown before a continuation is told again",
         "runs/recovery.py",
         "    first, found = -head.before, list[bytes]()\n",
         "    first, found = 0, list[bytes]()\n",
@@ -1005,6 +1005,13 @@ SOCKETS = [
         "code if self._ours else None)",
         "code)",
         "server/test_socket.py::test_an_id_that_is_in_use_is_refused",
+    ),
+    Mutant(
+        "notices for clients that do not know them",
+        "server/socket.py",
+        "        if self._ours:\n            self._out.put(notice_frame",
+        "        if True:\n            self._out.put(notice_frame",
+        "server/test_socket_limits.py::test_a_frame_that_belongs_to_no_request",
     ),
     Mutant(
         "a seat is not given back",

@@ -101,8 +101,8 @@ async def test_a_wrong_frame_is_answered_and_nothing_else_happens(limited: Site,
 async def test_a_frame_that_belongs_to_no_request(limited: Site, name: str) -> None:
     """A stock client would end everything at a frame without a request, so it gets none."""
     async with line(limited) as one:
-        await one.send(OWNERLESS[name])
-        assert (await one.ask(resume_frame()))[0]["type"] == "no-active"
+        await one.send(OWNERLESS[name], resume_frame())
+        assert (await one.next())["type"] == "no-active"
     async with line(limited, subprotocols=OURS) as two:
         await two.send(OWNERLESS[name])
         notice = await two.next()
