@@ -25,7 +25,7 @@ ROWS: dict[str, Callable[[Effort], list[Line]]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure what was asked for. A missed goal is told, not failed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures adkwire against its peers.")
-    parser.add_argument("--quick", action="store_true", help="half a minute instead of three: fewer rounds")
+    parser.add_argument("--quick", action="store_true", help="a third of the time: fewer rounds")
     parser.add_argument("--only", action="append", choices=list(ROWS), help="only this row; may be repeated")
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.ERROR)

@@ -76,4 +76,5 @@ def _cpu_of_turns(server: Server, watch: Watch, readers: int) -> float:
 
 
 async def _all_in_time(server: Server, watch: Watch, readers: int) -> bool:
-    return all([await watch(server, CHUNKS, readers) for _ in range(_TURNS)])
+    async with asyncio.timeout(60):
+        return all([await watch(server, CHUNKS, readers) for _ in range(_TURNS)])

@@ -22,7 +22,7 @@ class Contender:
 
     arguments: Sequence[str]
     path: str
-    body: Callable[[str, int], object]
+    body: Callable[[str, int], dict[str, object]]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def request(self, port: int, chat: str, chunks: int) -> bytes:
@@ -44,17 +44,17 @@ class Server:
     port: int
 
 
-def _ai_sdk(chat: str, chunks: int) -> object:
+def _ai_sdk(chat: str, chunks: int) -> dict[str, object]:
     message = {"id": f"user-{chat}", "role": "user", "parts": [{"type": "text", "text": str(chunks)}]}
     return {"id": chat, "messages": [message], "trigger": "submit-message"}
 
 
-def _run_sse(chat: str, chunks: int) -> object:
+def _run_sse(chat: str, chunks: int) -> dict[str, object]:
     message = {"role": "user", "parts": [{"text": str(chunks)}]}
     return {"appName": "flood", "userId": "bench", "sessionId": chat, "streaming": True, "newMessage": message}
 
 
-def _ag_ui(chat: str, chunks: int) -> object:
+def _ag_ui(chat: str, chunks: int) -> dict[str, object]:
     message = {"id": f"user-{chat}", "role": "user", "content": str(chunks)}
     rest: dict[str, object] = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
     return {"threadId": chat, "runId": f"run-{chat}", "messages": [message], **rest}

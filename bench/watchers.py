@@ -41,7 +41,7 @@ async def by_socket(server: Server, chunks: int, readers: int) -> bool:
     chat, (asker, *others) = new_chat(), await _connected(server, readers)
     await asyncio.gather(*(_upgrade(connection, server.port) for connection in (asker, *others)))
     body = server.contender.body(chat, chunks)
-    asker[1].write(_text_frame({"type": "send", "requestId": "1", "body": body}))
+    asker[1].write(_text_frame({"type": "send", "requestId": "1", **body}))
     begun = await asker[0].readuntil(b'{"type":"chunk"')
     for _, writer in others:
         writer.write(_text_frame({"type": "resume", "requestId": "1", "id": chat}))
