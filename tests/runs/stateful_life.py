@@ -244,7 +244,8 @@ class Life:
         while tasks := asyncio.all_tasks(self.loop):
             for task in tasks:
                 task.cancel()
-            self.loop.run_until_complete(asyncio.wait(tasks, timeout=PATIENCE))
+            # One that waits for another that is gone already has to be told again.
+            self.loop.run_until_complete(asyncio.wait(tasks, timeout=0.1))
 
     async def _close_files(self) -> None:
         for file in self._files:

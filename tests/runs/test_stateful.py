@@ -18,7 +18,7 @@ from tests.runs import stateful_acts as do
 from tests.runs.stateful_world import CHATS, Act, World
 
 EXAMPLES = int(os.environ.get("ADKWIRE_EXAMPLES", "0"))
-EVERY = 1 if EXAMPLES else 2
+EVERY = 1 if EXAMPLES else 3
 """How many writes later a story's next server dies."""
 ACTS = (do.send, do.send_again, do.regenerate, do.edit, do.stop, do.stop, do.answer, do.repost, do.join, do.look)
 SCRIPTS = (
@@ -146,7 +146,16 @@ def change_ones_mind(world: World) -> None:
     world.step((do.delete, "c0", 0))
 
 
-STORIES = (look_and_pay, answer_one_by_one, change_ones_mind)
+def type_over(world: World) -> None:
+    """Something new while calls wait, twice."""
+    ask(world)
+    world.go_on(0, ["clock", "pay", "end"])
+    ask(world)
+    ask(world)
+    world.go_on(0, ["say", "end"])
+
+
+STORIES = (look_and_pay, answer_one_by_one, change_ones_mind, type_over)
 
 
 @pytest.mark.parametrize("story", STORIES)

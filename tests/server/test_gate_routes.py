@@ -119,3 +119,11 @@ async def test_the_audit_and_the_list(tmp_path: Path) -> None:
 async def _until_settled(client: httpx.AsyncClient) -> None:
     async with client.stream("GET", "/api/chat/chat/stream") as stream:
         await stream.aread()
+
+
+async def test_news_are_refused_by_a_server_that_goes_down(tmp_path: Path) -> None:
+    app = create_app(Counter().agent, settings=settings(tmp_path, ui=False, db="memory:"))
+    async with serving(app) as site:
+        await app.state.bridge.close()
+        reply = await site.client.get("/api/events")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (503, "unavailable")

@@ -162,10 +162,12 @@ class Keeper:
         if chat.read:
             return
         told = await self.turns(key)
-        await recover(self.gate, key, paused(told[-1]) if told else None)
+        last = _last_heard(told)
+        await recover(self.gate, key, paused(last) if last is not None else None)
         if await self._recovery.close_crashed(key, chat, told):
             told = await self.turns(key)
-        chat.loose = [loose_ends_of(told[-1], paused(told[-1]))] if told else []
+        last = _last_heard(told)
+        chat.loose = [loose_ends_of(last, paused(last))] if last is not None else []
         chat.unheard = {turn.user_id for turn in told[-1:] if turn.is_unheard}
         chat.answered = {turn.user_id for turn in told} - chat.unheard
         chat.recall([Run.over(head) for head in await self.log.runs(*key) if head.said in chat.answered])
@@ -266,6 +268,11 @@ class Stop(msgspec.Struct, frozen=True):
     chat: str
     run: str | None = None
     why: str = "stopped"
+
+
+def _last_heard(told: Sequence[Turn]) -> Turn | None:
+    """The last turn that the agent knows of: only that one can have left calls without answers."""
+    return next((turn for turn in reversed(told) if not turn.is_unheard), None)
 
 
 def _lease(key: ChatKey) -> str:

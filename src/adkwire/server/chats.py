@@ -61,13 +61,15 @@ class ChatsRoutes:
 
     async def events(self, request: Request) -> Response:
         """What happens in the user's chats, as it happens."""
-        news = _as_sse(self._bridge.news(user_of(request).id))
+        news = self._bridge.news(user_of(request).id)
+        await anext(news)  # a server that goes down refuses it here, while it still can
         headers = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
-        return EventStream(news, headers, self._bridge.settings.slow_reader)
+        return EventStream(_as_sse(news), headers, self._bridge.settings.slow_reader)
 
 
 async def _as_sse(news: AsyncGenerator[Item | None, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(news):
+        yield b": keep-alive\n\n"
         async for item in news:
             yield b": keep-alive\n\n" if item is None else b"data: %b\n\n" % encode_chunk(item)
 
