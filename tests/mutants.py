@@ -469,8 +469,8 @@ ANSWERS = [
     Mutant(
         "no audit of the end of a call",
         "gate/gate.py",
-        "            await self.note(after, outcome if answer is None else answer.verdict, outcome, actor)\n",
-        "",
+        "asyncio.create_task(self.note(after, verdict, outcome, actor), ",
+        "asyncio.create_task(asyncio.sleep(0), ",
         "gate/test_gate.py::test_who_ended_a_call_is_in_the_audit",
     ),
     Mutant(

@@ -65,6 +65,8 @@ async def _expired(page: Page) -> None:
     async with asyncio.timeout(20):
         while "expired" not in [line["verdict"] for line in await page.audit()]:
             pass  # The clock is the server's own.
+        while [part["type"] for part in (await page.get()).json()["messages"][-1]["parts"]].count("step-start") < 2:
+            pass  # The agent is told, and answers.
     await page.idle()
 
 

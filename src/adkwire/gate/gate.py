@@ -5,6 +5,7 @@ so. Somebody who is not the call's user, names another chat or message, or chang
 that no call waits for the answer.
 """
 
+import asyncio
 import dataclasses
 import logging
 import secrets
@@ -60,6 +61,7 @@ class ToolGate:
         self._timeout = timeout
         self._judge = Judge(policy, max_output)
         self._changed = changed
+        self._notes: set[asyncio.Task[None]] = set()
         self.worker = worker or secrets.token_hex(8)
         """Whose records are this process's own."""
 
@@ -251,6 +253,7 @@ class ToolGate:
 
     async def close(self) -> None:
         """Let go of the store."""
+        await asyncio.gather(*self._notes)
         await self._store.close()
 
     async def _settled(self, call: PendingCall, scope: Scope) -> PendingCall:
@@ -284,8 +287,13 @@ class ToolGate:
             answer = after.answer
             actor = answer.actor if answer is not None else call.user
             actor = "server" if outcome in ("interrupted", "failed", "unknown") else actor
+            verdict = outcome if answer is None else answer.verdict
+            # A run that is stopped at this moment must not take the line with it.
+            note = asyncio.create_task(self.note(after, verdict, outcome, actor), name="adkwire-audit")
+            self._notes.add(note)
+            note.add_done_callback(self._notes.discard)
             self._changed(after)
-            await self.note(after, outcome if answer is None else answer.verdict, outcome, actor)
+            await asyncio.shield(note)
         return after
 
     async def _store_move(self, call: PendingCall) -> PendingCall | None:

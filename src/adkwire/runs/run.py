@@ -268,16 +268,20 @@ class Run:
         """Answers for the calls that were running and, when it was stopped, for those that wait for someone."""
         known: dict[str, Response] = {}
         reason = self._why if self.stopping else "failed"
+        given: set[str] = set()
         for call, _ in self.encoder.open_calls():
-            known[call] = adk.result_of(self._invocation, call) or await self._fate(gate, call, reason)
+            result = adk.result_of(self._invocation, call)
+            given |= {call} if result is not None else set()
+            known[call] = result or await self._fate(gate, call, reason)
         with _store_may_be_away():
             if self.stopping:
                 known |= responses_of(await gate.void(*self.key, self._why))
             for call in () if self.stopping else self.encoder.waiting():
                 if await gate.get(*self.key, call.id) is None:
                     known[call.id] = {"error": LOST}
-            for call in self.delivers - {call for call, _ in self.encoder.unsettled_calls()}:
-                # It has an answer, though not by our hand: another plugin gave it, or our note of it failed.
+            for call in self.delivers - ({call for call, _ in self.encoder.unsettled_calls()} - given):
+                # It has an answer, though not by our hand: another plugin gave it, or our note of it failed or came
+                # too late for the stop.
                 await gate.finish(*self.key, call, "executed")
         return self.loose_ends().sealed(known, otherwise=why_not(reason) if self.stopping else None)
 
