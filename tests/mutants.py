@@ -107,9 +107,9 @@ MESSAGES = [
     ),
     Mutant(
         "a repeated post without what was before",
-        "runs/bridge.py",
-        "(-run.before if whole else 0)",
-        "0",
+        "runs/reading.py",
+        "    return -run.before if whole else 0\n",
+        "    return 0\n",
         "runs/test_continuations.py::test_somebody_who_comes_in_the_middle_gets_the_whole_message",
     ),
     Mutant(

@@ -74,7 +74,7 @@ class House:
         """A request, the way the server takes it."""
         run = await self.bridge.start(user, decode_request(json.dumps(body).encode(), LIMITS))
         told = [raw async for batch in self.bridge.reading(run).batches for raw in batch.entries]
-        await self.bridge._keeper.at_rest()
+        await asyncio.gather(*self.bridge._keeper._tasks)
         return told
 
     async def rows(self) -> list[list[CallRow]]:

@@ -18,7 +18,6 @@ def entry(run: str, number: int) -> str:
 
 async def write(log: StreamLog, run: str) -> None:
     """Write without end, now one entry and now many."""
-    await log.open(head(run), [b"before"])
     number = 0
     while True:
         many = 1 + number % 7
@@ -38,11 +37,11 @@ async def tell_what_is_seen(log: StreamLog, run: str) -> None:
 
 async def work(log: StreamLog) -> None:
     """Write and read until somebody kills the process."""
+    for run in RUNS:
+        await log.open(head(run), [b"before"])
     async with asyncio.TaskGroup() as group:
         for run in RUNS:
             group.create_task(write(log, run))
-        await asyncio.sleep(0.1)
-        for run in RUNS:
             group.create_task(tell_what_is_seen(log, run))
 
 

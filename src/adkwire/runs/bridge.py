@@ -1,6 +1,7 @@
 """Bridge: one run per chat; start, answer, follow, stop, history. All the server needs to know of the house below."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import Counter
@@ -29,12 +30,12 @@ from adkwire.runs.direct import Direct
 from adkwire.runs.expiry import Expiry
 from adkwire.runs.keeper import STOP, Keeper, Stop
 from adkwire.runs.news import Item, News
-from adkwire.runs.reading import Place, Readers, Reading, behind
+from adkwire.runs.reading import Place, Readers, Reading, first_of
 from adkwire.runs.recording import RecordedLog, Recorder
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
-from adkwire.stores.base import GateStore, Signals, StreamLog
+from adkwire.stores.base import GateStore, RunHead, Signals, StreamLog
 from adkwire.stores.memory import MemoryGateStore, MemorySignals, MemoryStreamLog
 from adkwire.stores.sqlite import SqliteGateStore
 from adkwire.stores.sqlite_signals import SqliteSignals
@@ -193,13 +194,15 @@ class Bridge:
 
     async def _close_crashed(self) -> None:
         while True:
-            try:
-                for head in await self._log.unclosed():
+            heads: list[RunHead] = []
+            with contextlib.suppress(RequestError):
+                heads = await self._log.unclosed()
+            for head in heads:
+                try:
                     await self._keeper.elsewhere(ChatKey(head.user, head.chat))
-            except RequestError as error:
-                logger.warning("what was cut off when a server ended could not be closed yet: %s", error.message)
-            except Exception:
-                logger.exception("what was cut off when a server ended could not be closed")
+                except Exception:
+                    # Whatever is wrong with this one, the others are looked after.
+                    logger.exception("run %s was cut off when its server ended, and cannot be closed yet", head.run)
             await asyncio.sleep(_LOOK_AFTER)
 
     async def _obey(self) -> None:
@@ -244,9 +247,7 @@ class Bridge:
 
     def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
         """Read a run from its beginning or from behind a number; `whole` with what its message held before."""
-        return self._readers.read(
-            run.head, (-run.before if whole else 0) if after is None else behind(after, run.before)
-        )
+        return self._readers.read(run.head, first_of(run, after, whole=whole))
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
         """The user's chats, newest first."""

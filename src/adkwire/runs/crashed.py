@@ -24,7 +24,7 @@ from google.adk.events.event import Event
 from google.genai import types
 from msgspec import UNSET
 
-from adkwire.runs.history import Turn, marked
+from adkwire.runs.history import Turn, marked, shown_at
 from adkwire.runs.own_events import INTERRUPTED, STOPPED, LooseEnds, Response, partial_event
 from adkwire.runs.seen import (
     ANSWERED,
@@ -47,7 +47,6 @@ from adkwire.wire.calls import UNFINISHED, Phase
 from adkwire.wire.chunks import Chunk, Json, decode_chunk, encode_chunk
 from adkwire.wire.encoder import SERVER_STOPPED, Encoder, Explain, Failure, Unsaved, explain_briefly
 from adkwire.wire.messages import BrokenStream, fold
-from adkwire.wire.parts import STAMP
 
 
 class Closing(NamedTuple):
@@ -155,13 +154,8 @@ def _is_function(item: Item) -> bool:
 def _interrupted(turn: Turn, group: _Group, author: str) -> Event:
     mark = turn.mark
     if group.before is not None:
-        mark["at"] = math.nextafter(_shown_at(turn.events[group.before]), 0.0)
+        mark["at"] = math.nextafter(shown_at(turn.events[group.before]), 0.0)
     return partial_event(Unsaved(author, None, group.parts()), turn.invocation_id, mark)
-
-
-def _shown_at(event: Event) -> float:
-    mark: dict[str, float] = (event.custom_metadata or {}).get(STAMP) or {}
-    return mark.get("at", event.timestamp)
 
 
 def _merged(stored: list[Event], unsaved: list[tuple[int, Event]]) -> list[Event]:

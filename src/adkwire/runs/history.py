@@ -112,11 +112,12 @@ def turns(events: Iterable[Event]) -> list[Turn]:
         else:
             turn.events.append(event)
     for turn in found.values():
-        turn.events.sort(key=_shown_at)
+        turn.events.sort(key=shown_at)
     return list(found.values())
 
 
-def _shown_at(event: Event) -> float:
+def shown_at(event: Event) -> float:
+    """When an event was shown, which is not always when it was stored."""
     mark: dict[str, float] = (event.custom_metadata or {}).get(STAMP) or {}
     return mark.get("at", event.timestamp)
 

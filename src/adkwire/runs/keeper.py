@@ -188,7 +188,7 @@ class Keeper:
         self, run: Run, chat: Chat, source: Source, *, prepare: Prepare | None = None, goes_on: bool = False
     ) -> Run:
         """Let a run write in its chat."""
-        run.ended, run.left = self._ended, lambda run: self._let_go(run.key)
+        run.ended, run.released = self._ended, lambda run: self._let_go(run.key)
         if self.recorder is not None:
             source = self.recorder.tap(run.key, source)
         await run.begin(self.adk, self.gate, self.log, source, prepare)
@@ -249,10 +249,6 @@ class Keeper:
             state=call.outcome or call.state,
         )
         self.news.publish(call.user, item)
-
-    async def at_rest(self) -> None:
-        """Wait until every chat that nothing writes in is given back."""
-        await asyncio.gather(*self._tasks)
 
     async def close(self) -> None:
         """Wait for what was begun here. What could not be given back is, when this worker is seen to be gone."""

@@ -12,7 +12,8 @@ from adkwire.stores.base import Batch, RunHead, StreamLog
 from adkwire.wire.chunks import Error
 from adkwire.wire.profiles import encode_chunks
 
-_GONE = "This answer is no longer kept as a stream. Load the chat again to see it."
+_GONE = "This answer is no longer kept as a stream."
+_LOAD = "Load the chat again to see it."
 
 Writes: TypeAlias = Callable[[], Awaitable[bool]]
 """Whether somebody still writes a run; asked when nothing has come for a while."""
@@ -42,9 +43,9 @@ class Readers:
         """What comes behind a place."""
         head = await self._keeper.log.head(place.run)
         if head is None or (head.user, head.chat) != key:
-            raise NotRecovered("This answer is no longer kept as a stream.", hint="Load the chat again to see it.")
+            raise not_recovered()
         if self._keeper.local(head) is None:
-            await self._keeper.elsewhere(ChatKey(head.user, head.chat))
+            await self._keeper.elsewhere(key)
         return self.read(head, behind(place.number, head.before))
 
     def whole(self, head: RunHead) -> Reading:
@@ -82,6 +83,18 @@ class Readers:
         return read(self._keeper.log, run, first, self._keeper.settings.heartbeat, writes)
 
 
+def not_recovered() -> NotRecovered:
+    """What somebody is told who comes back too late."""
+    return NotRecovered(_GONE, hint=_LOAD)
+
+
+def first_of(run: Run, after: int | None, *, whole: bool) -> int:
+    """The first entry for a reader: behind what it has, or the beginning; for the `whole`, what was before, too."""
+    if after is not None:
+        return behind(after, run.before)
+    return -run.before if whole else 0
+
+
 def behind(number: int, before: int) -> int:
     """The number to go on with. Behind what the message held before comes 1: it has a `start` of its own."""
     return 1 if number == -1 and before else number + 1
@@ -97,7 +110,7 @@ async def read(log: StreamLog, run: str, first: int, heartbeat: float, writes: W
         if batch.closed:
             return
         first = max(_end(batch), 1) if _joins(batch) else _end(batch)
-    yield Batch(first, encode_chunks([Error(error_text=_GONE)]), closed=True)
+    yield Batch(first, encode_chunks([Error(error_text=f"{_GONE} {_LOAD}")]), closed=True)
 
 
 def _end(batch: Batch) -> int:

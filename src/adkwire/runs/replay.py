@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
-from adkwire.errors import Conflict, NotFound, NotRecovered
+from adkwire.errors import Conflict, NotFound, Unavailable
 from adkwire.gate.records import AuditEntry, Given, PendingCall, State
 from adkwire.runs import views
 from adkwire.runs.adk import ToolInfo
@@ -22,7 +22,7 @@ from adkwire.runs.direct import Direct
 from adkwire.runs.history import user_parts
 from adkwire.runs.ids import new_id
 from adkwire.runs.news import Item, News
-from adkwire.runs.reading import Place, Reading, behind, read
+from adkwire.runs.reading import Place, Reading, first_of, not_recovered, read
 from adkwire.runs.run import Run, fingerprint
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
@@ -148,6 +148,8 @@ class ReplayedRuns(Bridge):
 
     async def start(self, user: str, turn: TurnInput, *, direct: bool = False) -> Run:
         """Play the next answer; a repeated request gets the one it got before."""
+        if direct:
+            raise Unavailable("A recording has no model to ask.", hint="Use /api/chat.")
         key, request = ChatKey(user, turn.chat), fingerprint(turn)
         chat = self._at.get(key)
         if chat is not None and (same := _repeated(chat, turn, request)) is not None:
@@ -191,8 +193,8 @@ class ReplayedRuns(Bridge):
         chat.answered.clear()
         prefix = _prefix(chat, recorded.message)
         run = Run(new_id("run"), chat.key, message, Encoder(recorded.message), request=request, prefix=prefix)
-        before = encode_chunks([run.encoder.start(), *prefix]) if prefix else []
-        await self._log.open(run.head, before)
+        await run.open(self._log, [])
+        chat.updated = time.time()
         chat.messages = [one for one in chat.messages if one.id != recorded.message]
         playing = _Playing(run, recorded)
         chat.played.append(playing)
@@ -225,8 +227,9 @@ class ReplayedRuns(Bridge):
         self._news.publish(chat.key.user, Item(type="run-ended", chat=chat.key.chat, run=playing.run.id))
 
     async def step(self) -> Step:
-        """Send the next chunk of what is being played."""
-        found = [(chat, chat.active) for chat in self._at.values() if self._speed == "step"]
+        """Send the next chunk of what is being played, in the chat that went on last."""
+        chats = sorted(self._at.values(), key=lambda chat: chat.updated, reverse=True)
+        found = [(chat, chat.active) for chat in chats if self._speed == "step"]
         chat, playing = next(((chat, active) for chat, active in found if active is not None), (None, None))
         if chat is None or playing is None:
             hint = "Send a message first." if self._speed == "step" else "Start the replay with --speed step."
@@ -285,7 +288,7 @@ class ReplayedRuns(Bridge):
             return None if running is None else self.reading(running, whole=True)
         run = next((one.run for one in chat.played if one.run.id == after.run), None) if chat is not None else None
         if run is None or await self._log.head(run.id) is None:
-            raise NotRecovered("This answer is no longer kept as a stream.", hint="Load the chat again to see it.")
+            raise not_recovered()
         return self.reading(run, after=after.number)
 
     def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
@@ -294,7 +297,7 @@ class ReplayedRuns(Bridge):
         async def writes() -> bool:
             return run.active
 
-        first = (-run.before if whole else 0) if after is None else behind(after, run.before)
+        first = first_of(run, after, whole=whole)
         return Reading(run.id, read(self._log, run.id, first, self.settings.heartbeat, writes))
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:

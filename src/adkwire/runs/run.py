@@ -82,7 +82,7 @@ class Run:
         self.readers = 0
         self.ended: Callable[[Run], None] | None = None
         """Called when it is done."""
-        self.left: Callable[[Run], None] | None = None
+        self.released: Callable[[Run], None] | None = None
         """Called when its stream is closed, too."""
         self._abort = asyncio.Event()
         self._why = "stopped"
@@ -130,7 +130,7 @@ class Run:
     ) -> None:
         """Say `start` at once, then let the task do the rest."""
         try:
-            await self._open(log, [self.encoder.start()])
+            await self.open(log, [self.encoder.start()])
         except BaseException:
             self.done.set()
             raise
@@ -139,13 +139,14 @@ class Run:
 
     async def tell(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
         """Be over before it began: it only has something to say."""
-        await self._open(log, chunks)
+        await self.open(log, chunks)
         self.message = self.message._replace(parts=())
         self.done.set()
         await log.close(self.id)
         self.closed = True
 
-    async def _open(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
+    async def open(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
+        """Begin its stream."""
         await log.open(self.head, self._before, _in_short(self.message))
         self._before = []
         await log.append(self.id, encode_chunks(chunks))
@@ -249,8 +250,8 @@ class Run:
             # Only now: who has read the end must be able to go on, and not meet a chat that is busy.
             await self._attempt(partial(log.close, self.id), "its stream could not be closed")
             self.closed = True
-            if self.left is not None:
-                self.left(self)
+            if self.released is not None:
+                self.released(self)
 
     async def _attempt(self, step: Callable[[], Awaitable[None]], failure: str) -> None:
         """One step of the end. Neither an error nor an impatient stop keeps the next ones from being tried."""
