@@ -934,7 +934,7 @@ STREAMS = [
     ),
     Mutant(
         "two workers write one run",
-        "stores/sqlite_streams.py",
+        "stores/sqlite_runs.py",
         "WHERE id = ? AND run = ? AND next = ? AND closed_at IS NULL",
         "WHERE id = ? AND run = ? AND ? IS NOT NULL",
         "stores/test_sqlite_streams.py::test_nothing_comes_behind_an_end_that_another_worker_made",
@@ -1015,7 +1015,7 @@ SOCKETS = [
     ),
     Mutant(
         "a seat is not given back",
-        "server/security.py",
+        "server/limits.py",
         "            self._seats.give_back(self._user)\n",
         "",
         "server/test_socket_limits.py::test_seats_are_given_back",

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from adkwire import ConfigError, Forbidden, Settings, Unauthorized, User, create_app
 from adkwire.errors import TooMany
-from adkwire.server.security import Rates
+from adkwire.server.limits import Rates
 from adkwire.testing import Say, ScriptedModel, Wait
 from tests.runs.chats import heard, scripted, settings
 from tests.server.conftest import Open

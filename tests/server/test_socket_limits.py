@@ -14,9 +14,9 @@ from starlette.websockets import WebSocket
 
 from adkwire import Bridge, create_app
 from adkwire.errors import Unavailable
+from adkwire.server.limits import Bucket, Seats
 from adkwire.server.outbox import SLOW, Outbox
 from adkwire.server.patient_socket import PatientSocket
-from adkwire.server.security import Bucket, Seats
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Say, ScriptedModel, Wait
 from tests.runs.chats import heard, scripted, settings

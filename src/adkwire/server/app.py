@@ -21,8 +21,9 @@ from adkwire.runs import bridge as runs
 from adkwire.runs.adk import Target, warm_up
 from adkwire.server.chat import ChatRoutes
 from adkwire.server.chats import ChatsRoutes
+from adkwire.server.limits import Rates
 from adkwire.server.ops import OpsRoutes
-from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, Rates, authenticator, error_response
+from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator, error_response
 from adkwire.server.socket import SocketRoutes, Sockets
 from adkwire.settings import Settings
 from adkwire.stores.base import GateStore, Signals, StreamLog

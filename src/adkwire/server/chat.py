@@ -16,8 +16,9 @@ from adkwire.errors import Unprocessable
 from adkwire.gate.records import Given
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.reading import Place, Reading
+from adkwire.server.limits import Rates
 from adkwire.server.outbox import patience
-from adkwire.server.security import Rates, read_body, read_json_body, user_of
+from adkwire.server.security import read_body, read_json_body, user_of
 from adkwire.stores.base import Batch
 from adkwire.wire.decoder import InputLimits, check_chat_id, decode_call_answer, decode_json, decode_request
 from adkwire.wire.profiles import Profile

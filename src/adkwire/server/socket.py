@@ -19,8 +19,9 @@ from adkwire.errors import Conflict, RequestError, TooMany, Unavailable, Unproce
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.reading import Reading
 from adkwire.server.chat import place
+from adkwire.server.limits import Bucket, Rates, Seat, Seats
 from adkwire.server.outbox import GONE, Ending, Outbox
-from adkwire.server.security import Bucket, Rates, Seat, Seats, chosen_subprotocol, user_of
+from adkwire.server.security import chosen_subprotocol, user_of
 from adkwire.wire.decoder import InputLimits
 from adkwire.wire.frames import (
     SUBPROTOCOL,

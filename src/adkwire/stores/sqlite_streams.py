@@ -1,20 +1,29 @@
 """The stream log in a SQLite file."""
 
 import asyncio
-import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from adkwire.errors import Unavailable
 from adkwire.stores.base import Batch, Closed, RunHead
-from adkwire.stores.memory import MAX_BATCH_BYTES, MemoryStreamLog
+from adkwire.stores.memory import MemoryStreamLog
 from adkwire.stores.sqlite_file import SqliteFile
+from adkwire.stores.sqlite_runs import (
+    TABLES,
+    Job,
+    add_to_run,
+    delete,
+    delete_chat,
+    hold,
+    insert_entries,
+    make_room,
+    select_entries,
+)
 
 _BETWEEN_COMMITS = 0.01
 _BETWEEN_TRIES = 5.0
@@ -22,45 +31,6 @@ _BETWEEN_LOOKS = 0.05
 _MAX_QUEUED_BYTES = 4_000_000
 _MAX_SWEPT_RUNS = 20
 _HEADS = "SELECT head FROM adkwire_runs "
-_TABLES = (
-    """
-    CREATE TABLE IF NOT EXISTS adkwire_runs (
-        id INTEGER PRIMARY KEY,
-        run TEXT NOT NULL UNIQUE,
-        user TEXT NOT NULL,
-        chat TEXT NOT NULL,
-        head BLOB NOT NULL,
-        question BLOB,
-        next INTEGER NOT NULL,
-        size INTEGER NOT NULL,
-        closed_at REAL
-    )
-    """,
-    "CREATE INDEX IF NOT EXISTS adkwire_runs_of_chat ON adkwire_runs (user, chat)",
-    "CREATE INDEX IF NOT EXISTS adkwire_runs_closed ON adkwire_runs (closed_at)",
-    """
-    CREATE TABLE IF NOT EXISTS adkwire_chunks (
-        run INTEGER NOT NULL,
-        number INTEGER NOT NULL,
-        entry BLOB NOT NULL,
-        PRIMARY KEY (run, number)
-    ) WITHOUT ROWID
-    """,
-    # What all runs hold, so that nobody has to add it up.
-    "CREATE TABLE IF NOT EXISTS adkwire_held (one INTEGER PRIMARY KEY, bytes INTEGER NOT NULL)",
-    "INSERT INTO adkwire_held VALUES (1, 0) ON CONFLICT DO NOTHING",
-)
-
-
-class _Job(NamedTuple):
-    """What a commit is to add to a run."""
-
-    id: int
-    run: str
-    next: int
-    size: int
-    entries: list[bytes]
-    closes: bool
 
 
 @dataclass(slots=True)
@@ -78,10 +48,10 @@ class _Writer:
     done: bool = False
     failure: Unavailable | None = None
 
-    def job(self) -> _Job:
+    def job(self) -> Job:
         """Take what is queued."""
         entries, self.queue = self.queue, []
-        return _Job(self.id, self.run, self.next, self.size, entries, self.closing)
+        return Job(self.id, self.run, self.next, self.size, entries, self.closing)
 
     def check(self) -> None:
         """Say once that a commit failed; say always that it is ending."""
@@ -108,7 +78,7 @@ class SqliteStreamLog:
         max_run_bytes: int = 64_000_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = SqliteFile(path, _TABLES, name="stream log", synchronous="NORMAL")
+        self._file = SqliteFile(path, TABLES, name="stream log", synchronous="NORMAL")
         self._shown = MemoryStreamLog(ttl=ttl, max_bytes=max_bytes, max_run_bytes=max_run_bytes, clock=clock)
         self._ttl = ttl
         self._limits = (max_bytes, max_run_bytes)
@@ -199,7 +169,7 @@ class SqliteStreamLog:
 
     async def forget(self, user: str, chat: str) -> None:
         """Drop the runs of a chat."""
-        for run in await self._file.write(lambda connection: _delete_chat(connection, user, chat)):
+        for run in await self._file.write(lambda connection: delete_chat(connection, user, chat)):
             if run in self._writers:
                 self._let_go(self._writers.pop(run))
         await self._shown.forget(user, chat)
@@ -273,7 +243,7 @@ class SqliteStreamLog:
             self._queued -= sum(map(len, job.entries))
             await self._show(writer, job, size)
 
-    async def _show(self, writer: _Writer, job: _Job, size: int | None) -> None:
+    async def _show(self, writer: _Writer, job: Job, size: int | None) -> None:
         """Pass on to the readers what was committed; without a size, the run was taken from us."""
         if size is None or writer.done:
             self._let_go(writer)
@@ -303,16 +273,16 @@ class SqliteStreamLog:
             (head.run, head.user, head.chat, msgspec.msgpack.encode(head), question, size),
         )
         id_ = cursor.lastrowid or 0
-        _insert_entries(connection, id_, -len(before), before)
-        _hold(connection, size)
+        insert_entries(connection, id_, -len(before), before)
+        hold(connection, size)
         return id_
 
-    def _add(self, connection: sqlite3.Connection, jobs: list[_Job], now: float) -> list[int | None]:
+    def _add(self, connection: sqlite3.Connection, jobs: list[Job], now: float) -> list[int | None]:
         """How much each run holds now; None for those that somebody else has written in, ended or dropped."""
         max_bytes, max_run_bytes = self._limits
-        sizes = [_add_to_run(connection, job, now, max_run_bytes) for job in jobs]
-        _hold(connection, sum(size - job.size for job, size in zip(jobs, sizes, strict=True) if size is not None))
-        _make_room(connection, max_bytes)
+        sizes = [add_to_run(connection, job, now, max_run_bytes) for job in jobs]
+        hold(connection, sum(size - job.size for job, size in zip(jobs, sizes, strict=True) if size is not None))
+        make_room(connection, max_bytes)
         return sizes
 
     def _select(self, connection: sqlite3.Connection, run: str, after: int) -> Batch | None:
@@ -320,7 +290,7 @@ class SqliteStreamLog:
         if found is None or (found[2] is not None and found[2] <= self._oldest()):
             return None
         id_, end, closed_at = found
-        entries, first = _select_entries(connection, id_, after, end)
+        entries, first = select_entries(connection, id_, after, end)
         return Batch(first, entries, closed_at is not None and first + len(entries) >= end)
 
     def _sweep(self, connection: sqlite3.Connection) -> None:
@@ -330,85 +300,4 @@ class SqliteStreamLog:
             (self._oldest(), _MAX_SWEPT_RUNS),
         ).fetchall()
         for id_, size in expired:
-            _delete(connection, id_, size)
-
-
-def _add_to_run(connection: sqlite3.Connection, job: _Job, now: float, max_bytes: int) -> int | None:
-    end = job.next + len(job.entries)
-    size = job.size + sum(map(len, job.entries))
-    changed = connection.execute(
-        "UPDATE adkwire_runs SET next = ?, size = ?, closed_at = ?"
-        " WHERE id = ? AND run = ? AND next = ? AND closed_at IS NULL",
-        (end, size, now if job.closes else None, job.id, job.run, job.next),
-    )
-    if changed.rowcount != 1:
-        return None
-    _insert_entries(connection, job.id, job.next, job.entries)
-    if job.closes:
-        connection.execute("UPDATE adkwire_runs SET question = NULL WHERE id = ?", (job.id,))
-    if size > max_bytes:
-        size -= _trim(connection, job.id, end, size - max_bytes)
-        connection.execute("UPDATE adkwire_runs SET size = ? WHERE id = ?", (size, job.id))
-    return size
-
-
-def _insert_entries(connection: sqlite3.Connection, id_: int, first: int, entries: list[bytes]) -> None:
-    rows = ((id_, number, entry) for number, entry in enumerate(entries, first))
-    connection.executemany("INSERT INTO adkwire_chunks (run, number, entry) VALUES (?, ?, ?)", rows)
-
-
-def _select_entries(connection: sqlite3.Connection, id_: int, after: int, end: int) -> tuple[list[bytes], int]:
-    """What goes into one batch of what is kept behind `after`, and the number it begins with."""
-    sql = "SELECT number, entry FROM adkwire_chunks WHERE run = ? AND number > ? ORDER BY number"
-    entries, first, room = list[bytes](), max(after + 1, end), MAX_BATCH_BYTES
-    with contextlib.closing(connection.execute(sql, (id_, after))) as rows:
-        for number, entry in rows:
-            room -= len(entry)
-            if entries and room < 0:
-                break
-            first = first if entries else number
-            entries.append(entry)
-    return entries, first
-
-
-def _trim(connection: sqlite3.Connection, id_: int, end: int, excess: int) -> int:
-    """Drop the oldest entries, but never the last one; how much that was."""
-    sql = "SELECT number, length(entry) FROM adkwire_chunks WHERE run = ? ORDER BY number"
-    freed, first = 0, end - 1
-    with contextlib.closing(connection.execute(sql, (id_,))) as rows:
-        for number, length in rows:
-            if freed >= excess or number == end - 1:
-                first = number
-                break
-            freed += length
-    connection.execute("DELETE FROM adkwire_chunks WHERE run = ? AND number < ?", (id_, first))
-    return freed
-
-
-def _make_room(connection: sqlite3.Connection, max_bytes: int) -> None:
-    """Drop the oldest of what is too much."""
-    oldest = "SELECT id, size FROM adkwire_runs WHERE closed_at IS NOT NULL ORDER BY closed_at LIMIT 1"
-    while connection.execute("SELECT bytes FROM adkwire_held").fetchone()[0] > max_bytes:
-        found = connection.execute(oldest).fetchone()
-        if found is None:
-            return
-        _delete(connection, *found)
-
-
-def _delete_chat(connection: sqlite3.Connection, user: str, chat: str) -> list[str]:
-    """The runs that were dropped."""
-    of_chat = "SELECT id, size, run FROM adkwire_runs WHERE user = ? AND chat = ?"
-    found = connection.execute(of_chat, (user, chat)).fetchall()
-    for id_, size, _ in found:
-        _delete(connection, id_, size)
-    return [run for _, _, run in found]
-
-
-def _delete(connection: sqlite3.Connection, id_: int, size: int) -> None:
-    connection.execute("DELETE FROM adkwire_chunks WHERE run = ?", (id_,))
-    connection.execute("DELETE FROM adkwire_runs WHERE id = ?", (id_,))
-    _hold(connection, -size)
-
-
-def _hold(connection: sqlite3.Connection, more: int) -> None:
-    connection.execute("UPDATE adkwire_held SET bytes = bytes + ?", (more,))
+            delete(connection, id_, size)
