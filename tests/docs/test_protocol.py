@@ -21,7 +21,7 @@ from adkwire import Settings, cli, create_app
 from adkwire.gate.records import AuditEntry, State
 from adkwire.runs.news import Item
 from adkwire.runs.views import Pending
-from adkwire.server import outbox, patient_socket, security, socket
+from adkwire.server import chat_socket, outbox, patient_socket, security
 from adkwire.server.security import error_response
 from adkwire.testing import GeminiStep, Say, ScriptedModel, steps
 from adkwire.wire import frames
@@ -147,7 +147,7 @@ def test_frames_of_the_server_are_those_of_the_code() -> None:
 
 
 def test_close_codes_are_those_of_the_code() -> None:
-    known = {**vars(outbox), **vars(socket)}.values()
+    known = {**vars(outbox), **vars(chat_socket)}.values()
     endings = {value for value in known if isinstance(value, outbox.Ending)} - {outbox.GONE}
     told = {(int(row.cells[0]), row.cells[1].strip("`")) for row in rows_of("### Close codes")}
     others = {(1007, "invalid UTF-8"), (1009, "of the server below"), (1011, "keepalive ping timeout")}
@@ -170,9 +170,9 @@ def test_what_our_socket_does_about_a_close_code() -> None:
 def test_what_is_no_setting_of_a_socket() -> None:
     text = section(page("protocol.md"), "## Sockets")
     assert f"a `requestId` of 1 to {frames._MAX_REQUEST_ID} characters" in text  # pyright: ignore[reportPrivateUsage]
-    taken, minutes = socket._MALFORMED, socket._FORGIVEN / 60  # pyright: ignore[reportPrivateUsage]
+    taken, minutes = chat_socket._MALFORMED, chat_socket._FORGIVEN / 60  # pyright: ignore[reportPrivateUsage]
     assert f"{taken} of them in {minutes:g} minutes are taken" in text
-    assert f"those of {socket._BURST:g} s may come at once" in text  # pyright: ignore[reportPrivateUsage]
+    assert f"those of {chat_socket._BURST:g} s may come at once" in text  # pyright: ignore[reportPrivateUsage]
     assert f"pings every {cli._PING:g} s" in text  # pyright: ignore[reportPrivateUsage]
     assert f"The subprotocol is `{frames.SUBPROTOCOL}`" in text
     assert f"`{security._TOKEN_PROTOCOL}<token>`" in text  # pyright: ignore[reportPrivateUsage]

@@ -17,7 +17,7 @@ from adkwire.stores.base import CallRow
 from adkwire.stores.memory import MemoryGateStore, MemoryStreamLog
 from adkwire.wire.chunks import decode_chunk
 from adkwire.wire.decoder import InputLimits, decode_request
-from adkwire.wire.messages import fold
+from adkwire.wire.folding import fold
 from tests.runs.chats import plain
 from tests.runs.chats import settings as bridge_settings
 from tests.server.hostile_histories import (

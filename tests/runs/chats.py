@@ -25,7 +25,7 @@ from adkwire.stores.base import Batch, GateStore, StreamLog
 from adkwire.testing import ScriptedModel
 from adkwire.wire.chunks import Chunk, decode_chunk, to_plain
 from adkwire.wire.decoder import Trigger, TurnInput, UserMessage
-from adkwire.wire.messages import fold
+from adkwire.wire.folding import fold
 
 PATIENCE = 20.0
 AGENT = "helper"

@@ -16,7 +16,8 @@ from adkwire.runs.bridge import Bridge
 from adkwire.runs.news import Item
 from adkwire.runs.run import Run
 from adkwire.wire.decoder import InputLimits, TurnInput, decode_request
-from adkwire.wire.messages import TextPart, ToolPart, UIMessage, fold
+from adkwire.wire.folding import fold
+from adkwire.wire.messages import TextPart, ToolPart, UIMessage
 from tests.runs.chats import PATIENCE, Answer, Chat, plain, tool_parts
 
 LIMITS = InputLimits(max_parts=20, max_part_bytes=100_000, max_image_pixels=1_000_000)

@@ -17,7 +17,8 @@ from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
 from adkwire.wire.chunks import Chunk
 from adkwire.wire.decoder import TurnInput
-from adkwire.wire.messages import UIMessage, fold
+from adkwire.wire.folding import fold
+from adkwire.wire.messages import UIMessage
 from adkwire.wire.profiles import Profile
 from tests.gate.records import Clock
 from tests.runs.chats import Chat, plain, tool_parts

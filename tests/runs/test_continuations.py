@@ -9,7 +9,7 @@ from google.adk.agents import LlmAgent
 
 from adkwire.runs.own_events import STOPPED, SUPERSEDED
 from adkwire.testing import Call, Say, ScriptedModel, Wait
-from adkwire.wire.messages import fold
+from adkwire.wire.folding import fold
 from tests.runs.chats import Answer, heard, plain
 from tests.runs.conftest import Open
 from tests.runs.gated import Till, agree, clock

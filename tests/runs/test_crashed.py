@@ -32,8 +32,11 @@ from adkwire.wire import chunks as c
 from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk, decode_chunk
 from adkwire.wire.decoder import UserMessage
-from adkwire.wire.encoder import SERVER_STOPPED, Encoder, explain_briefly, explain_fully, for_latecomers
-from adkwire.wire.messages import TextPart, ToolPart, UIMessage, fold
+from adkwire.wire.encoder import Encoder
+from adkwire.wire.failures import SERVER_STOPPED, explain_briefly, explain_fully
+from adkwire.wire.folding import fold
+from adkwire.wire.latecomers import for_latecomers
+from adkwire.wire.messages import TextPart, ToolPart, UIMessage
 from adkwire.wire.profiles import Profile, encode_chunks
 from tests.wire.adk_events import (
     MESSAGE,

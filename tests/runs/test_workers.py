@@ -12,7 +12,7 @@ from adkwire.runs.keeper import STOP, Stop
 from adkwire.runs.reading import Place, Reading
 from adkwire.stores.sqlite_signals import SqliteSignals
 from adkwire.testing import Call, Say, ScriptedModel, Wait
-from adkwire.wire.messages import fold
+from adkwire.wire.folding import fold
 from tests.runs.chats import PATIENCE, Answer, Chat, plain
 from tests.runs.conftest import Make
 from tests.runs.gated import Till

@@ -16,7 +16,7 @@ from adkwire import create_app
 from adkwire.errors import Unauthorized
 from adkwire.server.security import User
 from adkwire.wire.chunks import decode_chunk
-from adkwire.wire.messages import fold
+from adkwire.wire.folding import fold
 from tests.runs.chats import plain, settings
 from tests.server.hostile_till import PAYMENT, POLICY, Line, Till
 from tests.server.sites import Site, chunks, events, message, serving

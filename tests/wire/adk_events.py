@@ -11,7 +11,8 @@ from google.genai import types
 
 from adkwire.wire.calls import ASK
 from adkwire.wire.chunks import Chunk, encode_chunk
-from adkwire.wire.encoder import Encoder, Explain, explain_briefly
+from adkwire.wire.encoder import Encoder
+from adkwire.wire.failures import Explain, explain_briefly
 from adkwire.wire.parts import STAMP
 
 MESSAGE = "m1"

@@ -12,8 +12,11 @@ from google.genai import types
 from adkwire.wire import chunks as c
 from adkwire.wire.calls import ASK, UNFINISHED, Phase
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Encoder, Failure, explain_briefly, explain_fully, for_latecomers
-from adkwire.wire.messages import Approval, StepStartPart, TextPart, ToolPart, fold
+from adkwire.wire.encoder import Encoder
+from adkwire.wire.failures import Failure, explain_briefly, explain_fully
+from adkwire.wire.folding import fold
+from adkwire.wire.latecomers import for_latecomers
+from adkwire.wire.messages import Approval, StepStartPart, TextPart, ToolPart
 from adkwire.wire.parts import STAMP
 from tests.wire.adk_events import (
     MESSAGE,

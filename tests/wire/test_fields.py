@@ -10,7 +10,7 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 from pydantic import BaseModel
 
-from adkwire.wire.encoder import explain_fully
+from adkwire.wire.failures import explain_fully
 from adkwire.wire.parts import IGNORED_FIELDS, MAPPED_FIELDS
 from tests.wire.adk_events import answered, asked, call, gated, image, model, partial, response, response_of, text, wire
 

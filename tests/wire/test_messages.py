@@ -8,9 +8,9 @@ from msgspec import UNSET
 
 from adkwire.wire import chunks as c
 from adkwire.wire.chunks import Chunk
+from adkwire.wire.folding import BrokenStream, fold
 from adkwire.wire.messages import (
     Approval,
-    BrokenStream,
     CustomPart,
     DataPart,
     FilePart,
@@ -24,7 +24,6 @@ from adkwire.wire.messages import (
     TextPart,
     ToolPart,
     UIMessage,
-    fold,
 )
 
 META = {"google": {"k": 1}}

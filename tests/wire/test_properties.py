@@ -15,8 +15,10 @@ from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
 from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Encoder, for_latecomers
-from adkwire.wire.messages import ReasoningPart, TextPart, ToolPart, UIMessage, fold
+from adkwire.wire.encoder import Encoder
+from adkwire.wire.folding import fold
+from adkwire.wire.latecomers import for_latecomers
+from adkwire.wire.messages import ReasoningPart, TextPart, ToolPart, UIMessage
 from adkwire.wire.profiles import Profile
 from tests.wire.adk_events import MESSAGE, aborted, answered, fed, model, partial, response, text
 from tests.wire.legal_events import conversations

@@ -26,7 +26,8 @@ from adkwire.runs.sessions import ChatKey
 from adkwire.stores.base import RunHead
 from adkwire.wire.chunks import Chunk, Error, Start, ToolInputAvailable, ToolInputStart
 from adkwire.wire.decoder import Answers, UserMessage
-from adkwire.wire.encoder import Encoder, for_latecomers
+from adkwire.wire.encoder import Encoder
+from adkwire.wire.latecomers import for_latecomers
 
 logger = logging.getLogger("adkwire")
 

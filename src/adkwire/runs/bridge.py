@@ -41,7 +41,7 @@ from adkwire.stores.sqlite import SqliteGateStore
 from adkwire.stores.sqlite_signals import SqliteSignals
 from adkwire.stores.sqlite_streams import SqliteStreamLog
 from adkwire.wire.decoder import TurnInput
-from adkwire.wire.encoder import explain_briefly, explain_fully
+from adkwire.wire.failures import explain_briefly, explain_fully
 from adkwire.wire.javascript import iso
 
 logger = logging.getLogger("adkwire")

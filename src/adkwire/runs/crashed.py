@@ -45,8 +45,9 @@ from adkwire.runs.seen import (
 from adkwire.wire import chunks as c
 from adkwire.wire.calls import UNFINISHED, Phase
 from adkwire.wire.chunks import Chunk, Json, decode_chunk, encode_chunk
-from adkwire.wire.encoder import SERVER_STOPPED, Encoder, Explain, Failure, Unsaved, explain_briefly
-from adkwire.wire.messages import BrokenStream, fold
+from adkwire.wire.encoder import Encoder, Unsaved
+from adkwire.wire.failures import SERVER_STOPPED, Explain, Failure, explain_briefly
+from adkwire.wire.folding import BrokenStream, fold
 
 
 class Closing(NamedTuple):

@@ -13,9 +13,11 @@ from google.adk.events.event import Event
 from msgspec import UNSET
 
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import SERVER_STOPPED, Encoder, Explain, explain_briefly
+from adkwire.wire.encoder import Encoder
+from adkwire.wire.failures import SERVER_STOPPED, Explain, explain_briefly
+from adkwire.wire.folding import fold
 from adkwire.wire.media import Media
-from adkwire.wire.messages import FilePart, Part, TextPart, UIMessage, fold
+from adkwire.wire.messages import FilePart, Part, TextPart, UIMessage
 from adkwire.wire.parts import STAMP, data_url
 
 

@@ -25,7 +25,7 @@ from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
 from adkwire.stores.base import RunHead, Signals, StreamLog
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Explain
+from adkwire.wire.failures import Explain
 
 logger = logging.getLogger("adkwire")
 

@@ -19,7 +19,8 @@ from adkwire.runs.sessions import ChatKey
 from adkwire.runs.views import title_for
 from adkwire.stores.base import Closed, RunHead, StreamLog
 from adkwire.wire.chunks import Chunk, Error, Start, decode_chunk
-from adkwire.wire.encoder import SERVER_STOPPED, Encoder, Explain, Failure
+from adkwire.wire.encoder import Encoder
+from adkwire.wire.failures import SERVER_STOPPED, Explain, Failure
 from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")

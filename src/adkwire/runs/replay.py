@@ -6,8 +6,7 @@ answer to calls the next continuation. What the client says does not matter.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Literal
 
 import msgspec
@@ -22,6 +21,7 @@ from adkwire.runs.direct import Direct
 from adkwire.runs.history import user_parts
 from adkwire.runs.ids import new_id
 from adkwire.runs.news import Item, News
+from adkwire.runs.played import PlayedChat, Playing, closing, go_back, pending, prefix_of, summary, told
 from adkwire.runs.reading import Place, Reading, first_of, not_recovered, read
 from adkwire.runs.run import Run, fingerprint
 from adkwire.runs.sessions import ChatKey
@@ -29,21 +29,13 @@ from adkwire.settings import Settings
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.wire.chunks import (
     Abort,
-    Chunk,
     Finish,
-    FinishStep,
-    ReasoningEnd,
-    ReasoningStart,
-    Start,
-    StartStep,
-    TextEnd,
-    TextStart,
     decode_chunk,
 )
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import Encoder
 from adkwire.wire.javascript import iso
-from adkwire.wire.messages import BrokenStream, ToolPart, UIMessage, fold
+from adkwire.wire.messages import UIMessage
 from adkwire.wire.profiles import encode_chunks
 from adkwire.wire.recordings import RecordedRun, Recording
 
@@ -59,35 +51,6 @@ class Step(msgspec.Struct, frozen=True):
     run: str
     sequence: int
     left: int
-
-
-@dataclass
-class _Playing:
-    """A recorded run as it is played."""
-
-    run: Run
-    recorded: RecordedRun
-    sent: int = 0
-    task: "asyncio.Task[None] | None" = None
-
-
-@dataclass
-class _Chat:
-    """How far a chat has come."""
-
-    key: ChatKey
-    title: str
-    created: float
-    updated: float
-    next: int = 0
-    messages: list[UIMessage] = field(default_factory=list[UIMessage])
-    """What is over; the message that is being played is not there yet."""
-    played: list[_Playing] = field(default_factory=list[_Playing])
-    answered: set[str] = field(default_factory=set[str])
-
-    @property
-    def active(self) -> _Playing | None:
-        return next((playing for playing in self.played if playing.run.active), None)
 
 
 class _NoModel(Direct):
@@ -118,7 +81,7 @@ class ReplayedRuns(Bridge):
         self._speed = speed
         self._log = MemoryStreamLog(ttl=settings.stream_ttl, max_bytes=settings.stream_bytes)
         self._news = News()
-        self._at: dict[ChatKey, _Chat] = {}
+        self._at: dict[ChatKey, PlayedChat] = {}
         self._closing = False
         self._sleep = sleep
 
@@ -172,58 +135,58 @@ class ReplayedRuns(Bridge):
             raise Conflict(_OVER, hint=_ANEW)
         await self.stop(*key)
         self._at[key], chat.next = chat, at
-        _go_back(chat, {turn.replaces, message.id})
+        go_back(chat, {turn.replaces, message.id})
         if message.parts:
             chat.messages.append(UIMessage(id=message.id, role="user", parts=user_parts(message.parts)))
         return await self._play(chat, message, request)
 
-    def _new(self, key: ChatKey, title: str) -> _Chat:
+    def _new(self, key: ChatKey, title: str) -> PlayedChat:
         now = time.time()
-        return _Chat(key, title, now, now)
+        return PlayedChat(key, title, now, now)
 
-    def _next_of(self, chat: _Chat, message: str) -> RecordedRun | None:
+    def _next_of(self, chat: PlayedChat, message: str) -> RecordedRun | None:
         """The next run, if it goes on with this message."""
         runs = self._recording.runs
         found = runs[chat.next] if chat.next < len(runs) else None
         return found if found is not None and found.message == message else None
 
-    async def _play(self, chat: _Chat, message: UserMessage, request: bytes = b"") -> Run:
+    async def _play(self, chat: PlayedChat, message: UserMessage, request: bytes = b"") -> Run:
         recorded = self._recording.runs[chat.next]
         chat.next += 1
         chat.answered.clear()
-        prefix = _prefix(chat, recorded.message)
+        prefix = prefix_of(chat, recorded.message)
         run = Run(new_id("run"), chat.key, message, Encoder(recorded.message), request=request, prefix=prefix)
         await run.open(self._log, [])
         chat.updated = time.time()
         chat.messages = [one for one in chat.messages if one.id != recorded.message]
-        playing = _Playing(run, recorded)
+        playing = Playing(run, recorded)
         chat.played.append(playing)
         self._news.publish(chat.key.user, Item(type="run-started", chat=chat.key.chat, run=run.id))
         if self._speed != "step":
             playing.task = asyncio.create_task(self._send_all(chat, playing), name=f"adkwire-replay-{run.id}")
         return run
 
-    async def _send_all(self, chat: _Chat, playing: _Playing) -> None:
+    async def _send_all(self, chat: PlayedChat, playing: Playing) -> None:
         times = playing.recorded.times
         for at in range(len(playing.recorded.entries)):
             if self._speed == "real" and at:
                 await self._sleep(max(0, times[at] - times[at - 1]) / 1000)
             await self._send(chat, playing)
 
-    async def _send(self, chat: _Chat, playing: _Playing) -> None:
+    async def _send(self, chat: PlayedChat, playing: Playing) -> None:
         """One chunk more; the last one ends the run."""
         await self._log.append(playing.run.id, [playing.recorded.entries[playing.sent]])
         playing.sent += 1
         if playing.sent == len(playing.recorded.entries):
             await self._end(chat, playing)
 
-    async def _end(self, chat: _Chat, playing: _Playing) -> None:
+    async def _end(self, chat: PlayedChat, playing: Playing) -> None:
         await self._log.close(playing.run.id)
         playing.run.done.set()
         chat.updated = time.time()
-        told = _told(chat, playing.recorded.message)
-        if told is not None:
-            chat.messages.append(told)
+        message = told(chat, playing.recorded.message)
+        if message is not None:
+            chat.messages.append(message)
         self._news.publish(chat.key.user, Item(type="run-ended", chat=chat.key.chat, run=playing.run.id))
 
     async def step(self) -> Step:
@@ -241,7 +204,7 @@ class ReplayedRuns(Bridge):
     async def answer(self, user: str, chat_id: str, call_id: str, given: Given) -> PendingCall:
         """Take an answer, whatever it says; when no call waits any more the message goes on."""
         chat = self._existing_chat(user, chat_id)
-        waiting = {call.tool_call_id: call for call in _pending(chat)}
+        waiting = {call.tool_call_id: call for call in pending(chat)}
         if call_id not in waiting:
             raise NotFound("There is no such call.")
         chat.answered.add(call_id)
@@ -270,7 +233,7 @@ class ReplayedRuns(Bridge):
         if playing.run.active:
             sent = map(decode_chunk, playing.recorded.entries[: playing.sent])
             await self._log.append(
-                playing.run.id, encode_chunks([*_closing(sent), Abort(), Finish(message_metadata={})])
+                playing.run.id, encode_chunks([*closing(sent), Abort(), Finish(message_metadata={})])
             )
             await self._end(chat, playing)
         return True
@@ -305,7 +268,7 @@ class ReplayedRuns(Bridge):
         mine = [chat for key, chat in self._at.items() if key.user == user]
         first = self._new(ChatKey(user, self._recording.chat), self.agent_name)
         mine.sort(key=lambda chat: chat.updated, reverse=True)
-        page = [_summary(chat) for chat in mine or [first]] if before is None else []
+        page = [summary(chat) for chat in mine or [first]] if before is None else []
         return views.ChatList(page[:limit], UNSET)
 
     async def history(
@@ -322,11 +285,11 @@ class ReplayedRuns(Bridge):
             updated_at=iso(chat.updated),
             active=views.ActiveRun(active.run.id) if active is not None else None,
             messages=messages,
-            pending=_pending(chat),
+            pending=pending(chat),
             next=more,
         )
 
-    def _existing_chat(self, user: str, chat_id: str) -> _Chat:
+    def _existing_chat(self, user: str, chat_id: str) -> PlayedChat:
         key = ChatKey(user, chat_id)
         chat = self._at.get(key)
         if chat is None and chat_id == self._recording.chat:
@@ -339,7 +302,7 @@ class ReplayedRuns(Bridge):
         """Give a chat another title."""
         chat = self._existing_chat(user, chat_id)
         chat.title = title
-        return _summary(chat)
+        return summary(chat)
 
     async def delete(self, user: str, chat_id: str) -> None:
         """Forget how far a chat has come."""
@@ -381,87 +344,15 @@ class ReplayedRuns(Bridge):
             await self.stop(*chat.key)
 
 
-async def _cancel(playing: _Playing) -> None:
+async def _cancel(playing: Playing) -> None:
     if playing.task is not None and not playing.task.done():
         playing.task.cancel()
         await asyncio.wait([playing.task])
 
 
-def _repeated(chat: _Chat, turn: TurnInput, request: bytes) -> Run | None:
+def _repeated(chat: PlayedChat, turn: TurnInput, request: bytes) -> Run | None:
     """The run that the same request began. A regeneration may be meant anew once the last one has ended."""
     if turn.message is not None and not turn.message.id:
         return None
     same = next((playing.run for playing in chat.played if playing.run.request == request), None)
     return same if same is not None and (same.active or turn.trigger == "submit-message") else None
-
-
-def _closing(sent: Iterable[Chunk]) -> list[Chunk]:
-    """The ends of the texts, thoughts and the step that are open."""
-    ends: dict[str, Chunk] = {}
-    for chunk in sent:
-        match chunk:
-            case TextStart(id=part):
-                ends[part] = TextEnd(id=part)
-            case ReasoningStart(id=part):
-                ends[part] = ReasoningEnd(id=part)
-            case TextEnd(id=part) | ReasoningEnd(id=part):
-                ends.pop(part, None)
-            case StartStep():
-                ends[""] = FinishStep()
-            case FinishStep():
-                ends.pop("", None)
-            case _:
-                pass
-    step = ends.pop("", None)
-    return [*ends.values(), *([step] if step is not None else [])]
-
-
-def _go_back(chat: _Chat, wanted: set[str | None]) -> None:
-    """Drop what comes behind a message that is said or answered again, and that message."""
-    at = next((i for i, message in enumerate(chat.messages) if message.id in wanted), len(chat.messages))
-    del chat.messages[at:]
-
-
-def _summary(chat: _Chat) -> views.ChatSummary:
-    waiting = len(_pending(chat))
-    return views.ChatSummary(chat.key.chat, chat.title, iso(chat.updated), chat.active is not None, waiting)
-
-
-def _sent(chat: _Chat, message: str) -> list[Chunk]:
-    """All that was sent of a message."""
-    mine = [playing for playing in chat.played if playing.recorded.message == message]
-    return [decode_chunk(entry) for playing in mine for entry in playing.recorded.entries[: playing.sent]]
-
-
-def _prefix(chat: _Chat, message: str) -> Sequence[Chunk]:
-    return [chunk for chunk in _sent(chat, message) if not isinstance(chunk, Start | Finish)]
-
-
-def _told(chat: _Chat, message: str) -> UIMessage | None:
-    """The message as clients have it; None when what a killed server has left makes none."""
-    try:
-        return fold(_sent(chat, message))
-    except BrokenStream:
-        return None
-
-
-def _pending(chat: _Chat) -> list[views.Pending]:
-    """The calls of the last message that somebody has to act on."""
-    last = chat.messages[-1] if chat.messages and chat.active is None else None
-    parts = [part for part in last.parts if isinstance(part, ToolPart)] if last is not None else []
-    return [_waiting(part) for part in parts if _waits(part) and part.tool_call_id not in chat.answered]
-
-
-def _waits(part: ToolPart) -> bool:
-    return part.state in ("approval-requested", "input-available")
-
-
-def _waiting(part: ToolPart) -> views.Pending:
-    asked = part.state == "approval-requested"
-    return views.Pending(
-        tool_call_id=part.tool_call_id,
-        tool=part.tool_name if part.tool_name is not UNSET else part.type.removeprefix("tool-"),
-        input=None if part.input is UNSET else part.input,
-        kind="approval" if asked else "client",
-        approval_id=part.approval.id if asked and part.approval is not UNSET else UNSET,
-    )

@@ -10,7 +10,8 @@ from msgspec import UNSET
 
 from adkwire.wire import chunks as c
 from adkwire.wire.chunks import Chunk, decode_chunk, encode_chunk
-from adkwire.wire.messages import BrokenStream, ReasoningPart, StepStartPart, TextPart, ToolPart, UIMessage, fold
+from adkwire.wire.folding import BrokenStream, fold
+from adkwire.wire.messages import ReasoningPart, StepStartPart, TextPart, ToolPart, UIMessage
 from adkwire.wire.profiles import Profile
 
 _SETTLED = ("output-available", "output-error", "output-denied")

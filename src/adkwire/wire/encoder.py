@@ -12,13 +12,13 @@ closes the part (what it has beyond them is added). Speakers are told apart by b
 Whatever was opened is closed before an `error`, an `abort` or a `finish` leaves.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from adkwire.wire import chunks as c
-from adkwire.wire.calls import ASK, Call, Calls, input_as_text
+from adkwire.wire.calls import ASK, Call, Calls
 from adkwire.wire.chunks import Chunk, FinishReason, Json
+from adkwire.wire.failures import Explain, Failure, explain_briefly
 from adkwire.wire.parts import (
     FINISH_REASONS,
     MessageFacts,
@@ -38,13 +38,10 @@ if TYPE_CHECKING:
     from google.genai import types
 
 ABORTED = "INVOCATION_ABORTED"
-SERVER_STOPPED = "SERVER_STOPPED"
-"""The error code of our own for an answer whose server was gone before its end."""
 OWN_STATE = "adkwire:"
 """Session state keys with this prefix are ours and are not shown."""
 
 _EMPTY_ANSWER = "MODEL_RETURNED_NO_CONTENT"
-_OWN_WORDS = {SERVER_STOPPED: "The server stopped before this answer was finished. Ask again to go on."}
 
 
 @dataclass(slots=True)
@@ -75,32 +72,6 @@ class Unsaved(NamedTuple):
     author: str
     branch: str | None
     parts: "list[tuple[str, str | types.Part]]"
-
-
-class Failure(NamedTuple):
-    """Why a run failed, as ADK's error event tells it."""
-
-    code: str
-    message: str
-
-
-Explain: TypeAlias = Callable[[Failure], str]
-"""How a failure is told to the person; the server decides how much is said."""
-
-
-def explain_briefly(failure: Failure) -> str:
-    """Name the failure and keep its words on the server: they may hold what a visitor should not read."""
-    briefly = f"The agent could not answer ({failure.code}). Try again; the server's log says what happened."
-    return _OWN_WORDS.get(failure.code, briefly)
-
-
-def explain_fully(failure: Failure) -> str:
-    """Name the failure with its words: for the developer's own machine."""
-    return (
-        f"The agent could not answer: {failure.code}: {failure.message}"
-        if failure.message and failure.code not in _OWN_WORDS
-        else explain_briefly(failure)
-    )
 
 
 class Encoder:
@@ -403,23 +374,6 @@ def _is_cut_short(event: "Event") -> bool:
     """Whether the error is only the reason why the model ended early; what it said until then is an answer."""
     said = event.content is not None and bool(event.content.parts)
     return said and event.error_code == enum_name(event.finish_reason)
-
-
-def for_latecomers(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """What was made of stored events, for a page that joins: it must not execute again what is over.
-
-    `tool-input-available` would make it so, the same arguments as text do not.
-    """
-    said = list(chunks)
-    outputs = (c.ToolOutputAvailable, c.ToolOutputError, c.ToolOutputDenied)
-    over = {chunk.tool_call_id for chunk in said if isinstance(chunk, outputs)}
-    return [quiet for chunk in said for quiet in _quietly(chunk, over)]
-
-
-def _quietly(chunk: Chunk, over: set[str]) -> list[Chunk]:
-    if not isinstance(chunk, c.ToolInputAvailable) or chunk.tool_call_id not in over or chunk.provider_executed is True:
-        return [chunk]
-    return input_as_text(chunk.tool_call_id, chunk.tool_name, chunk.input)
 
 
 def _parts_of(speaker: _Speaker) -> "list[tuple[str, str | types.Part]]":
