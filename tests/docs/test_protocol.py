@@ -21,7 +21,7 @@ from adkwire import Settings, cli, create_app
 from adkwire.gate.records import AuditEntry, State
 from adkwire.runs.news import Item
 from adkwire.runs.views import Pending
-from adkwire.server import chat_socket, outbox, patient_socket, security
+from adkwire.server import chat_socket, outbox, patient_socket, security, socket
 from adkwire.server.security import error_response
 from adkwire.testing import GeminiStep, Say, ScriptedModel, steps
 from adkwire.wire import frames
@@ -147,7 +147,7 @@ def test_frames_of_the_server_are_those_of_the_code() -> None:
 
 
 def test_close_codes_are_those_of_the_code() -> None:
-    known = {**vars(outbox), **vars(chat_socket)}.values()
+    known = {**vars(outbox), **vars(chat_socket), **vars(socket)}.values()
     endings = {value for value in known if isinstance(value, outbox.Ending)} - {outbox.GONE}
     told = {(int(row.cells[0]), row.cells[1].strip("`")) for row in rows_of("### Close codes")}
     others = {(1007, "invalid UTF-8"), (1009, "of the server below"), (1011, "keepalive ping timeout")}
