@@ -189,7 +189,7 @@ FILES = {
         ("broken.py", "SyntaxError"),
         ("raises.py", "RuntimeError: first line second line"),
         ("imports.py", "no_such_module_anywhere"),
-        ("plain.txt", "neither a file"),
+        ("plain.txt", "plain.txt is not a Python file"),
         ("noagent", "no agent.py"),
         ("badfolder", "ValueError: bad"),
         ("gemini.py", "GOOGLE_API_KEY"),
@@ -268,6 +268,13 @@ def test_a_wrong_option(capsys: pytest.CaptureFixture[str], args: list[str], wor
 def test_a_wrong_value_in_the_environment(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADKWIRE_HEARTBEAT", "soon")
     assert "ADKWIRE_HEARTBEAT" in refused(capsys)
+
+
+def test_a_token_that_no_header_can_carry(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADKWIRE_TOKEN", "geh\u00e4im")
+    line = refused(capsys, "--auth", "token")
+    assert "ADKWIRE_TOKEN does not fit into a header" in line
+    assert "geh" not in line
 
 
 def test_an_empty_token(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,14 +410,19 @@ def test_what_was_recorded_is_replayed(place: Path) -> None:
         was = httpx.post(f"{server.url}/api/chat", json=body(chat="Mine")).text
     assert f"  record into {place / 'recordings'}" in server.output
     command = [sys.executable, "-m", "adkwire.cli", "replay", "recordings/Mine.jsonl", "--speed", "fast", "--port", "0"]
+    command += ["--auth", "token", "--allow-host", "mine.example"]
     with subprocess.Popen(command, cwd=place, env=clean_environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            told = [process.stdout.readline() for _ in range(3)]
-            again = httpx.post(f"{told[0].split()[-1]}/api/chat", json=body(chat="another")).text
+            told = [process.stdout.readline() for _ in range(4)]
+            url, token = told.pop().split()[-1].split("/#token=")
+            headers = {"authorization": f"Bearer {token}", "host": "mine.example"}
+            refused = httpx.post(f"{url}/api/chat", json=body(chat="another"))
+            again = httpx.post(f"{url}/api/chat", json=body(chat="another"), headers=headers).text
         finally:
             process.terminate()
             process.wait(20)
+    assert refused.status_code == 401
     assert said(again) == said(was) == "I am helper."
     assert [event.data for event in events(again)] == [event.data for event in events(was)]
     assert told[1:] == [f"  replay {place / 'recordings' / 'Mine.jsonl'}\n", "  runs   1, speed fast\n"]
@@ -434,3 +446,10 @@ def test_a_recording_that_cannot_be_replayed(place: Path, capsys: pytest.Capture
     write(place / "notes.txt", "hello\n")
     assert "notes.txt cannot be replayed, line 1: is not JSON" in replay_refused(capsys, "notes.txt")
     assert "--speed" in replay_refused(capsys, "notes.txt", "--speed", "slow")
+
+
+def test_a_replay_for_everybody_wants_a_token(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chunk = '{"type":"start","messageId":"m1"}'
+    where = '"chat":"c","mode":"sse","location":"server-chunk","direction":"out"'
+    write(place / "c.jsonl", f'{{"timestamp":0,{where},"sequence":0,"chunk":{chunk}}}\n')
+    assert "--auth token" in replay_refused(capsys, "c.jsonl", "--host", "0.0.0.0")

@@ -27,6 +27,8 @@ _FRAME_FACTOR = 2
 """A frame is read up to this many limits, so that its sender is told; beyond, the socket is closed with 1009."""
 _PING = 10.0
 """Seconds between pings on a socket, which keep it open and find out who is gone."""
+_COMMON = ("host", "port", "auth", "allow_origin", "allow_host", "ui")
+"""The settings that every server takes as options."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -57,9 +59,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--db", help="SQLite file for chats, or memory: (default .adkwire/state.db)")
     add("--policy", metavar="FILE", help="TOML or YAML file with rules: which calls run, ask first or are refused")
     add("--record", metavar="DIR", help="write every chat into a file of this folder, for adkwire replay")
-    add("--auth", choices=["none", "token"], help="who may talk: none (loopback only) or token (ADKWIRE_TOKEN)")
-    add("--allow-origin", action="append", metavar="ORIGIN", help="another site whose pages may call the API")
-    add("--allow-host", action="append", metavar="NAME", help="another name this server answers to")
     add("--on-busy", choices=["replace", "refuse", "queue"], help="what a message does to a running answer")
     _add_common(serve)
     replay = commands.add_parser("replay", help="serve a recording instead of an agent")
@@ -78,16 +77,16 @@ def _add_common(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--host", help="address to listen on (default 127.0.0.1)")
     add("--port", type=int, help="port to listen on, 0 for a free one (default 8000)")
+    add("--auth", choices=["none", "token"], help="who may talk: none (loopback only) or token (ADKWIRE_TOKEN)")
+    add("--allow-origin", action="append", metavar="ORIGIN", help="another site whose pages may call the API")
+    add("--allow-host", action="append", metavar="NAME", help="another name this server answers to")
     add("--no-ui", dest="ui", action="store_false", default=None, help="do not serve the page")
     add("--log-level", choices=_LEVELS, default="warning", help="how much to log (default warning)")
 
 
 def _serve(options: argparse.Namespace) -> int:
-    names = ("host", "port", "db", "policy", "record", "auth", "allow_origin", "allow_host", "on_busy", "ui")
-    settings = _for_this_machine(Settings.load(**_given(options, *names)))
-    generated = settings.auth == "token" and settings.token is None
-    if generated:
-        settings = settings.model_copy(update={"token": SecretStr(secrets.token_urlsafe(24))})
+    given = _given(options, *_COMMON, "db", "policy", "record", "on_busy")
+    settings, generated = _with_token(_for_this_machine(Settings.load(**given)))
     _log(options.log_level)
     with _listen(settings) as listener:
         # Only now: a wrong option should not have to wait for ADK to load.
@@ -102,19 +101,26 @@ def _replay(options: argparse.Namespace) -> int:
     from adkwire.stores.recordings import load_recording
 
     recording = load_recording(options.file)
-    given = _given(options, "host", "port", "ui")
-    settings = Settings.load(db="memory:", record=None, chats_per_minute=0, **given)
+    given = _given(options, *_COMMON)
+    settings, generated = _with_token(Settings.load(db="memory:", record=None, chats_per_minute=0, **given))
     _log(options.log_level)
     with _listen(settings) as listener:
         from adkwire.server.replay import create_replay_app
 
         app = create_replay_app(recording, settings, options.speed)
         words = [f"  replay {options.file.resolve()}", f"  runs   {len(recording.runs)}, speed {options.speed}"]
-        return _run(app, listener, settings, words, show_token=False)
+        return _run(app, listener, settings, words, show_token=generated)
 
 
 def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def _with_token(settings: Settings) -> tuple[Settings, bool]:
+    """The settings, and whether their token was made here, so that the owner has to be told it."""
+    if settings.auth != "token" or settings.token is not None:
+        return settings, False
+    return settings.model_copy(update={"token": SecretStr(secrets.token_urlsafe(24))}), True
 
 
 def _app(target: str | None, settings: Settings) -> tuple[Any, str]:

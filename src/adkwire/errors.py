@@ -14,6 +14,7 @@ AdkwireError
    ├─ UnsupportedType     415
    ├─ Misdirected         421  the Host is not ours
    ├─ Unprocessable       422  well-formed, but wrong
+   ├─ UpgradeRequired     426  a socket, asked as if it were a page
    ├─ TooMany             429  with retry_after
    └─ Unavailable         503  draining, or a store is away
 """
@@ -116,6 +117,13 @@ class Unprocessable(RequestError):
 
     status = 422
     code = "unprocessable"
+
+
+class UpgradeRequired(RequestError):
+    """This is a socket, and the request asks for none."""
+
+    status = 426
+    code = "upgrade-required"
 
 
 class TooMany(RequestError):

@@ -61,6 +61,14 @@ class Settings(BaseSettings):
     """A TOML or YAML file with the rules of the gate: which calls run, ask a person first, or are refused."""
     approval_timeout: NonNegativeFloat = 0
     """Seconds that a call waits for a person or a browser while nobody is connected; 0 waits for ever."""
+    live_modality: Literal["audio", "text"] = "audio"
+    """What a live model answers with: sound with its transcript, or text alone."""
+    live_approval_timeout: NonNegativeFloat = 300
+    """Seconds that a call of a live conversation waits for a person while somebody is connected; 0 waits for ever."""
+    client_tool_timeout: NonNegativeFloat = 120
+    """Seconds that a live conversation waits for what the browser does; 0 waits for ever."""
+    live_grace: NonNegativeFloat = 60
+    """Seconds that a live conversation goes on without a socket, so that a lost connection can come back to it."""
     max_output_bytes: PositiveInt = 16_000
     """The largest output of a browser tool, as JSON: it goes into the model's context."""
     record: Path | None = None
@@ -96,6 +104,12 @@ class Settings(BaseSettings):
     """How many messages one user may send a minute, since each costs a model call; 0 sets no limit."""
     max_control_bytes: PositiveInt = 64_000
     """The largest frame on a socket that carries no message."""
+    max_audio_bytes: PositiveInt = 16_000
+    """The largest piece of sound on a live socket: half a second, so that nobody can fill the memory with it."""
+    max_video_bytes: PositiveInt = 1_000_000
+    """The largest picture of a camera or a screen on a live socket."""
+    audio_per_second: PositiveInt = 60
+    """How many pieces of sound one socket may send a second: a microphone sends 50."""
     controls_per_second: PositiveInt = 20
     """How many frames one socket may send a second."""
     sockets_per_user: PositiveInt = 5

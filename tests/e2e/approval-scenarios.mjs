@@ -127,6 +127,8 @@ export async function reload_right_after_approving_pays_once({ page, url }) {
 /** A second tab on a chat. No news reach it, so that it does not know what the first one does. */
 async function openWithoutNews(context, chat) {
   const page = await context.newPage();
+  // A browser without locks does not share either.
+  await page.addInitScript(() => delete Navigator.prototype.locks);
   await page.route("**/api/events", (route) => route.abort("connectionrefused"));
   const other = await new ChatPage({ page, url: chat.url }).open(`#/c/${chat.chatId}`);
   await other.cards.waitFor();

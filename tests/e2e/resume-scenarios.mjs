@@ -76,6 +76,24 @@ export async function lost_socket_is_resumed({ page, url }) {
   return BROKEN;
 }
 
+export async function answer_given_while_the_server_is_away_is_not_called_running({ page, url }) {
+  const chat = await new FaultPage({ page, url }).open();
+  for (const mode of ["SSE", "WebSocket"]) {
+    await page.getByRole("radio", { name: mode }).check();
+    await chat.askFor("pay 5 to Eve");
+    await chat.order("refuse");
+    await chat.order("reset");
+    await chat.connection.getByText(/^Reconnecting/).waitFor();
+    await chat.approve();
+    const card = chat.call("process_payment", mode === "SSE" ? 0 : 1).locator(".state");
+    await card.filter({ hasText: "approved, waiting for the server" }).waitFor();
+    await chat.order("accept");
+    await card.filter({ hasText: "done" }).waitFor();
+    await chat.idle();
+  }
+  return BROKEN;
+}
+
 export async function rest_that_is_gone_is_told_and_loaded({ page, url }) {
   const chat = await new FaultPage({ page, url }).open();
   await chat.write("count to 60");

@@ -290,6 +290,20 @@ export async function escape_stops_only_what_runs({ page, url }) {
   assert.equal(asked.length, 1);
 }
 
+export async function writing_over_an_answer_stops_it_and_sends({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("count to 1000");
+  await chat.hears(5);
+  await chat.box.fill("weather in Rome");
+  await page.getByText("Enter stops the answer and sends this").waitFor();
+  await chat.box.press("Enter");
+  await chat.says(/Rome/);
+  assert.equal(await chat.box.inputValue(), "");
+  const { messages } = await chat.history();
+  assert.deepEqual(messages.map(({ role }) => role), ["user", "assistant", "user", "assistant"]);
+  assert.ok(numbers(messages[1].parts.find((part) => part.type === "text").text).length < 1000, "it was not stopped");
+}
+
 export async function stop_works_after_a_resume({ page, url }) {
   const chat = await new ChatPage({ page, url }).open();
   await chat.write("count to 1000");

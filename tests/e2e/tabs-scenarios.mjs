@@ -95,6 +95,84 @@ export async function five_tabs_end_with_the_same_transcript({ page, url }) {
   }
 }
 
+/** A tab that talks the way that the last one chose. */
+async function openTabs(count, first, { context, url }) {
+  const tabs = [first];
+  while (tabs.length < count) tabs.push(await openTab({ context, url }, `#/c/${first.chatId}`));
+  return tabs;
+}
+
+async function assertSameTranscript(tabs) {
+  for (const tab of tabs) await tab.idle();
+  const shown = await tabs[0].transcript();
+  for (const tab of tabs) assert.deepEqual(await tab.transcript(), shown);
+}
+
+/** What six tabs in front do with one run: all read it, the last one stops it, each can go on. */
+async function followStopAndSend(tabs) {
+  const [first, last] = [tabs[0], tabs.at(-1)];
+  await first.write("count to 1000");
+  for (const tab of tabs) await tab.hears(5);
+  await last.stop.click();
+  for (const tab of tabs) await tab.send.waitFor();
+  const { active, messages } = await last.history();
+  assert.equal(active, null);
+  const stored = numbers(messages.at(-1).parts.findLast((part) => part.type === "text").text);
+  assert.ok(stored.length < 1000, "it was not stopped");
+  assert.deepEqual(numbers(await last.answers.last().locator(":scope > .text").last().innerText()), stored);
+  await assertSameTranscript(tabs);
+  for (const [index, tab] of tabs.entries()) {
+    const before = await tab.answers.count();
+    await tab.write(`count to ${index + 3}`);
+    for (const each of tabs) {
+      await each.answers.nth(before).waitFor();
+      await counted(each, index + 3);
+    }
+  }
+  await assertSameTranscript(tabs);
+}
+
+export async function six_tabs_in_front_share_the_connections({ page, context, url }) {
+  const first = await new ChatPage({ page, url }).open();
+  await first.ask("weather in Bern");
+  await followStopAndSend(await openTabs(6, first, { context, url }));
+}
+
+export async function six_tabs_with_sockets_for_five_say_why_one_has_none({ page, context, url }) {
+  const first = await new ChatPage({ page, url }).open();
+  await radio(page, "WebSocket").check();
+  await first.ask("weather in Bern");
+  const tabs = await openTabs(6, first, { context, url });
+  await first.write("count to 1000");
+  const told = tabs.map((tab) => tab.page.getByText("By SSE: too many WebSockets").waitFor());
+  await Promise.any(told);
+  for (const waiting of told) waiting.catch(() => undefined);
+  for (const tab of tabs) await tab.hears(5);
+  await tabs.at(-1).stop.click();
+  for (const tab of tabs) await tab.send.waitFor();
+  await assertSameTranscript(tabs);
+  for (const tab of tabs) await tab.ask("count to 3");
+}
+
+export async function news_go_on_when_the_tab_that_reads_them_goes({ page, context, url }) {
+  const readers = [];
+  context.on("request", (request) => request.url().endsWith("/api/events") && readers.push(request.frame().page()));
+  const first = await new ChatPage({ page, url }).open();
+  await first.ask("weather in Bern");
+  const [, second, third] = await openTabs(3, first, { context, url });
+  await third.says(/Bern/);
+  assert.deepEqual(readers, [page], "one tab reads the news");
+  const taken = context.waitForEvent("request", (request) => request.url().endsWith("/api/events"));
+  await page.close();
+  await taken;
+  for (const [asks, hears, city] of [[second, third, "Rome"], [third, second, "Oslo"]]) {
+    await asks.write(`weather in ${city}`);
+    await hears.says(new RegExp(city));
+  }
+  await assertSameTranscript([second, third]);
+  assert.equal(readers.length, 2, "one of the others reads them now");
+}
+
 function radio(page, name) {
   return page.getByRole("radio", { name });
 }

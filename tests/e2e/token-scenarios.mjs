@@ -1,5 +1,6 @@
 // The page against a server that wants a token. `TOKEN` is what the test started it with.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { ChatPage } from "./chat-page.mjs";
 
 const TOKEN = "correct horse/battery+staple=";
@@ -36,4 +37,14 @@ export async function token_of_one_tab_is_not_anothers({ page, context, url }) {
   await other.goto(url);
   await other.getByLabel("Token").waitFor();
   return REFUSED;
+}
+
+export async function token_is_not_in_the_names_that_tabs_share({ page, url }) {
+  await new ChatPage({ page, url }).open(`#token=${encodeURIComponent(TOKEN)}`);
+  const names = await page.waitForFunction(async () => {
+    const { held } = await navigator.locks.query();
+    return held.length > 0 && held.map(({ name }) => name);
+  });
+  const digest = createHash("sha256").update(TOKEN).digest("hex");
+  assert.deepEqual(await names.jsonValue(), [`adkwire-news ${url} ${digest}`]);
 }

@@ -133,7 +133,7 @@ class Chat:
 
     async def find(self, run_id: str) -> Run:
         """A run that is kept, by the id that somebody was told."""
-        assert await self.bridge.follow(self.user, self.id, Place(run_id, 0)) is not None
+        assert await self.bridge.follow(self.user, self.id, Place(run_id, -1)) is not None
         head = await self.bridge._log.head(run_id)
         assert head is not None
         return Run.over(head)

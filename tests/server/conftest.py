@@ -1,38 +1,20 @@
 """Servers around scripted agents, closed when the test ends."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
-from adkwire import create_app
-from adkwire.testing import Say, ScriptedModel
-from tests.runs.chats import scripted, settings
 from tests.runs.conftest import leaked_since
-from tests.server.sites import Site, body, serving
+from tests.server.gemini_house import House, opened_house
+from tests.server.hostile_page import Page, Shop, assert_waits, opened_shop
+from tests.server.hostile_till import PAY
+from tests.server.sites import Site, body, opened
 
 Open: TypeAlias = Callable[..., Awaitable[Site]]
-
-
-@asynccontextmanager
-async def opened(
-    folder: Path,
-    model: ScriptedModel | None = None,
-    *tools: Any,
-    authenticate: Any = None,
-    headers: Mapping[str, str] | None = None,
-    **given: Any,
-) -> AsyncGenerator[Site]:
-    """A server around a scripted model."""
-    agent = scripted(model or ScriptedModel(script=lambda _: [Say("ok")]), *tools)
-    given = {"chats_per_minute": 0, "ui": False, **given}
-    app = create_app(agent, settings=settings(folder, **given), authenticate=authenticate)
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(app.state.bridge.close)
-        yield await stack.enter_async_context(serving(app, headers=headers))
 
 
 @pytest.fixture
@@ -76,3 +58,26 @@ async def site_with_page(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
     """One server that also serves the page, if it is built."""
     async with opened(tmp_path_factory.mktemp("page"), db="memory:", ui=True) as site:
         yield site
+
+
+@pytest.fixture(scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """One server for a module, whose agent talks to the emulator of Gemini."""
+    async with opened_house(tmp_path_factory.mktemp("house")) as house:
+        yield house
+
+
+@pytest.fixture(scope="module")
+async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
+    """One server for a module, around a till, for any number of users."""
+    async with opened_shop(tmp_path_factory.mktemp("hostile")) as shop:
+        yield shop
+
+
+@pytest.fixture
+async def page(shop: Shop) -> Page:
+    """A chat of Ann's in which a payment waits."""
+    page = shop.page()
+    await page.ask(PAY)
+    await assert_waits(page, "pay")
+    return page

@@ -1,6 +1,7 @@
 """A server whose agent is ADK's real `Gemini` class, with the emulator behind it, and a page that talks to it."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -13,11 +14,17 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import Client
 from msgspec import UNSET
 
-from adkwire.testing import GeminiEmulator, GeminiRequest, GeminiStep, assert_valid_stream
+from adkwire.testing import GeminiEmulator, GeminiRequest, GeminiStep, Source, assert_valid_stream
 from adkwire.wire.messages import ToolPart, UIMessage
 from tests.runs.chats import plain
-from tests.server.conftest import opened
-from tests.server.sites import PATIENCE, Site, message
+from tests.server.sites import PATIENCE, Site, message, opened
+from tests.wire.pictures import png
+
+DIRECT = "/api/gemini"
+PICTURE = png(2, 2)
+INLINE = {"mimeType": "image/png", "data": base64.b64encode(PICTURE).decode()}
+NEWS = Source("https://example.com/news", "News")
+PAPER = Source("https://example.com/paper", "Paper")
 
 
 def get_weather(city: str) -> dict[str, str]:
@@ -47,12 +54,12 @@ class House:
     replies: list[Iterable[GeminiStep]] = field(default_factory=list[Iterable[GeminiStep]])
     chats: int = 0
 
-    def chat(self, *replies: Iterable[GeminiStep]) -> "Page":
+    def chat(self, *replies: Iterable[GeminiStep], api: str = "/api/chat") -> "Page":
         """A new chat, and what Gemini will answer in it."""
         self.replies[:] = replies
         self.chats += 1
         self.till.paid.clear()
-        return Page(self, f"chat-{self.chats}", len(self.gemini.requests))
+        return Page(self, f"chat-{self.chats}", len(self.gemini.requests), api)
 
 
 @dataclass
@@ -62,7 +69,7 @@ class Page:
     house: House
     id: str
     first: int
-    api: str = "/api/chat"
+    api: str
     held: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     @property
@@ -129,6 +136,16 @@ async def opened_house(folder: Path, **given: Any) -> AsyncGenerator[House]:
             model: Any = Gemini(model="gemini-2.5-flash", client=client)
             async with client.aio, opened(folder, model, get_weather, gated, db="memory:", **given) as site:
                 yield House(site, gemini, till, replies)
+
+
+def told(page: Page, request: int = -1) -> list[tuple[str, str]]:
+    """Role and text of what Gemini was given, without its thoughts."""
+    contents = page.requests[request].contents
+    return [(content["role"], "".join(map(_spoken, content["parts"]))) for content in contents]
+
+
+def _spoken(part: dict[str, Any]) -> str:
+    return "" if part.get("thought") else part.get("text", "")
 
 
 def kinds(chunks: list[dict[str, Any]]) -> list[str]:

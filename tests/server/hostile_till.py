@@ -155,6 +155,10 @@ def calls(*wanted: tuple[str, dict[str, Any]] | str) -> str:
     return json.dumps([[{"name": name, "args": args} for name, args in pairs]])
 
 
+PAY = calls(("pay", PAYMENT))
+"""What the user types to have one payment asked for."""
+
+
 def _last_said(contents: Sequence[types.Content]) -> tuple[int, str]:
     for index in range(len(contents) - 1, -1, -1):
         for part in contents[index].parts or ():

@@ -4,13 +4,18 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import uvicorn
 from starlette.types import ASGIApp
+
+from adkwire import create_app
+from adkwire.testing import Say, ScriptedModel
+from tests.runs.chats import scripted, settings
 
 PATIENCE = 20.0
 
@@ -96,6 +101,24 @@ async def serving(app: ASGIApp, *, headers: Mapping[str, str] | None = None, **o
         finally:
             server.should_exit = True
             await task
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path,
+    model: ScriptedModel | None = None,
+    *tools: Any,
+    authenticate: Any = None,
+    headers: Mapping[str, str] | None = None,
+    **given: Any,
+) -> AsyncGenerator[Site]:
+    """A server around a scripted model."""
+    agent = scripted(model or ScriptedModel(script=lambda _: [Say("ok")]), *tools)
+    given = {"chats_per_minute": 0, "ui": False, **given}
+    app = create_app(agent, settings=settings(folder, **given), authenticate=authenticate)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(app.state.bridge.close)
+        yield await stack.enter_async_context(serving(app, headers=headers))
 
 
 def message(text: str = "hello", message_id: str = "u1") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,31 +16,15 @@ from tests.server.hostile_page import (
     assert_one_line_more,
     assert_refused,
     assert_waits,
-    opened_shop,
     output,
     verdict,
 )
 from tests.server.hostile_parts import UNKNOWN_ID
-from tests.server.hostile_till import LIMIT, PAYMENT, calls
+from tests.server.hostile_till import LIMIT, PAY, PAYMENT, calls
 from tests.server.sites import assert_error, chunks, kinds, said
 
-PAY = calls(("pay", PAYMENT))
 PLACE = {"latitude": 1.5, "longitude": 2}
 DEEP: Any = json.loads("[" * 150 + "]" * 150)
-
-
-@pytest.fixture(scope="module")
-async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
-    async with opened_shop(tmp_path_factory.mktemp("hostile")) as shop:
-        yield shop
-
-
-@pytest.fixture
-async def page(shop: Shop) -> Page:
-    """A chat of Ann's in which a payment waits."""
-    page = shop.page()
-    await page.ask(PAY)
-    return page
 
 
 MALFORMED: dict[str, tuple[bytes, int]] = {

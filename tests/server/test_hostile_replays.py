@@ -9,10 +9,9 @@ import httpx
 import pytest
 
 from tests.server.hostile_page import REFUSED, Page, Part, Shop, assert_refused, opened_shop, verdict
-from tests.server.hostile_till import PAYMENT, calls
+from tests.server.hostile_till import PAY, PAYMENT, calls
 from tests.server.sites import assert_error, chunks, kinds, message, said
 
-PAY = calls(("pay", PAYMENT))
 ALREADY = "This call was already answered."
 RACERS = 16
 
@@ -22,14 +21,6 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
     folder = tmp_path_factory.mktemp("hostile")
     async with opened_shop(folder, db=str(folder / "state.db")) as shop:
         yield shop
-
-
-@pytest.fixture
-async def page(shop: Shop) -> Page:
-    """A chat of Ann's in which a payment waits."""
-    page = shop.page()
-    await page.ask(PAY)
-    return page
 
 
 async def _denied(page: Page) -> None:

@@ -1,7 +1,6 @@
 """A recording behind the routes: any client can talk to it, at any speed."""
 
 import asyncio
-import inspect
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from adkwire.runs import bridge
 from adkwire.runs.replay import ReplayedRuns, Speed
 from adkwire.server.replay import create_replay_app
 from adkwire.settings import Settings
@@ -21,9 +19,8 @@ from adkwire.wire.chunks import Chunk, decode_chunk
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.recordings import Recording, read_recording
 from tests.runs.conftest import leaked_since
-from tests.server.conftest import opened
 from tests.server.lines import chunks_of, line, resume_frame, send_frame
-from tests.server.sites import Site, assert_error, body, chunks, events, message, serving
+from tests.server.sites import Site, assert_error, body, chunks, events, message, opened, serving
 
 Replaying = Callable[..., Awaitable[Site]]
 CANARY = "canary-0123456789-abcdef"
@@ -235,7 +232,8 @@ async def test_resume(replaying: Replaying) -> None:
         assert (await response.aread()).decode() == whole
     rest = await site.client.get("/api/chat/chat/stream", headers={"last-event-id": events(whole)[2].id})
     assert events(rest.text) == events(whole)[3:]
-    assert_error(await site.client.get("/api/chat/chat/stream?after=run-unknown:1"), 410, "not-recovered")
+    for place in ("run-unknown:1", f"{response.headers['x-adkwire-run']}:99999"):
+        assert_error(await site.client.get(f"/api/chat/chat/stream?after={place}"), 410, "not-recovered")
 
 
 async def test_a_continuation_is_whole_for_who_comes_without_its_message(replaying: Replaying) -> None:
@@ -336,9 +334,20 @@ async def _two(lines: AsyncIterator[str]) -> AsyncIterator[str]:
             return
 
 
-def test_nothing_is_left_to_a_bridge_that_has_an_agent() -> None:
-    asked = {name for name, _ in inspect.getmembers(bridge.Bridge) if not name.startswith("_")}
-    assert asked <= set(vars(ReplayedRuns))
+async def test_there_is_no_model_to_ask(replaying: Replaying) -> None:
+    site = await replaying()
+    assert_error(await site.client.post("/api/gemini", json=body()), 503, "unavailable")
+    assert [chat["id"] for chat in (await site.chats())["chats"]] == ["kept"]
+
+
+async def test_a_server_that_goes_down_begins_nothing() -> None:
+    app = create_replay_app(RECORDING, Settings.load(db="memory:", ui=False))
+    async with serving(app) as site, line(site) as socket:
+        await app.state.bridge.close()
+        assert (await socket.closed())[0] == 1001
+        assert_error(await say(site), 503)
+        for path in ("/api/events", "/readyz"):
+            assert_error(await site.client.get(path), 503)
 
 
 async def test_what_was_recorded_is_replayed(replaying: Replaying, tmp_path: Path) -> None:

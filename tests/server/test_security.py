@@ -67,6 +67,12 @@ async def test_names_of_others(unchanged: Site, host: str) -> None:
         assert_error(reply, 421, "misdirected")
 
 
+@pytest.mark.parametrize("hosts", [("localhost", "evil.com"), ("evil.com", "localhost"), ("localhost", "localhost")])
+async def test_two_hosts(unchanged: Site, hosts: tuple[str, str]) -> None:
+    reply = await unchanged.raw("GET", "/api/chats", [("host", host) for host in hosts])
+    assert_error(reply, 400, "malformed")
+
+
 async def test_no_host_at_all(unchanged: Site) -> None:
     assert (await unchanged.raw("GET", "/api/chats", [])).status in (400, 421)
 
@@ -192,6 +198,15 @@ def test_a_token_is_needed_to_ask_for_one(tmp_path: Any) -> None:
     for token in (None, ""):
         with pytest.raises(ConfigError, match="ADKWIRE_TOKEN"):
             create_app(scripted(ScriptedModel(turns=[[]])), settings=settings(tmp_path, auth="token", token=token))
+
+
+@pytest.mark.parametrize(
+    "token", ["canary-\u00e4", "canary-\U0001f511", "canary\t1", "canary\n1", " canary", "canary "]
+)
+def test_a_token_that_no_header_can_carry(tmp_path: Any, token: str) -> None:
+    with pytest.raises(ConfigError, match="ADKWIRE_TOKEN") as refused:
+        create_app(scripted(ScriptedModel(turns=[[]])), settings=settings(tmp_path, auth="token", token=token))
+    assert "canary" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

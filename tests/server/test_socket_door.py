@@ -15,9 +15,9 @@ from adkwire import Bridge, create_app
 from adkwire.server.patient_socket import PatientSocket
 from adkwire.testing import Say, ScriptedModel
 from tests.runs.chats import scripted, settings
-from tests.server.conftest import Open, opened
+from tests.server.conftest import Open
 from tests.server.lines import OURS, knock, line, said_in, send_frame
-from tests.server.sites import Site, assert_error, serving
+from tests.server.sites import Site, assert_error, opened, serving
 from tests.server.test_security import by_header, by_header_later
 
 TOKEN = "canary-token-7b1f"
@@ -100,9 +100,22 @@ async def test_a_page_that_is_allowed(open_site: Open) -> None:
         assert_error(await knocked(site, host, ("origin", origin)), 403)
 
 
-async def test_other_paths_and_no_socket(unchanged: Site) -> None:
-    assert (await knocked(unchanged, ("host", "localhost"), path="/api/chat/wss")).status in (403, 404)
-    assert_error(await unchanged.client.get("/api/chat/ws"), 404)
+@pytest.mark.parametrize("path", ["/api/chat/wss", "/api/chat", "/", "/nothing"])
+async def test_a_path_without_a_socket(unchanged: Site, site_with_page: Site, path: str) -> None:
+    for site in (unchanged, site_with_page):
+        error = assert_error(await knocked(site, ("host", "localhost"), path=path), 404, "not-found")
+        assert "/api/chat/ws" in error["hint"]
+        assert_error(await knocked(site, ("host", "evil.com"), path=path), 421)
+
+
+async def test_a_request_that_asks_for_no_socket(unchanged: Site) -> None:
+    reply = await unchanged.client.get("/api/chat/ws")
+    assert "WebSocket client" in assert_error(reply, 426, "upgrade-required")["hint"]
+    assert reply.headers["upgrade"] == "websocket"
+
+
+async def test_two_hosts(unchanged: Site) -> None:
+    assert_error(await knocked(unchanged, ("host", "localhost"), ("host", "evil.com")), 400, "malformed")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.types import Message
 
@@ -128,6 +129,27 @@ async def test_coming_back_after_the_end(open_site: Open) -> None:
     for chat in ("chat", "unknown"):
         gone = await site.client.get(f"/api/chat/{chat}/stream", headers={"last-event-id": "run-gone:4"})
         assert (gone.status_code, gone.json()["error"]["code"]) == (410, "not-recovered")
+
+
+async def test_coming_back_from_where_the_answer_has_not_been(open_site: Open) -> None:
+    held = asyncio.Event()
+    site = await open_site(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]))
+
+    async def behind(number: int) -> httpx.Response:
+        return await site.client.get("/api/chat/chat/stream", params={"after": f"{run}:{number}"})
+
+    async with site.client.stream("POST", "/api/chat", json=body()) as stream:
+        pieces = stream.aiter_text()
+        seen = events(await first_delta(pieces))
+        run = stream.headers["x-adkwire-run"]
+        for number in (len(seen), 99_999):
+            assert_error(await behind(number), 422)
+        held.set()
+        left = events(await rest(pieces))
+    end = int(left[-2].id.removeprefix(f"{run}:"))
+    assert [event.data for event in events((await behind(end)).text)] == ["[DONE]"]
+    for number in (end + 1, 99_999):
+        assert_error(await behind(number), 410, "not-recovered")
 
 
 async def test_a_retried_post_follows_and_replays(open_site: Open) -> None:

@@ -35,8 +35,8 @@ from adkwire.testing import (
     Think,
     Wait,
 )
+from tests.server.sites import PATIENCE
 
-PATIENCE = 20.0
 KEY = {"x-goog-api-key": "some key"}
 ASKED = {"contents": [{"role": "user", "parts": [{"text": "hello you"}]}]}
 PAGE = Source("https://example.com/", "Example")

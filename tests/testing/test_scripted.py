@@ -6,15 +6,18 @@ from google.adk.agents import LlmAgent
 from google.adk.events import Event
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.genai import types
+from google.genai import errors, types
 from pydantic import ValidationError
 
 from adkwire.testing import (
     Call,
     Cite,
+    Drop,
     ErrorCode,
     Fail,
+    GoAway,
     Raw,
+    Resumption,
     Say,
     ScriptedModel,
     ScriptExhaustedError,
@@ -110,6 +113,15 @@ async def test_a_failure_comes_after_what_was_said() -> None:
     assert said(await anext(responses)) == [types.Part(text="Well")]
     with pytest.raises(RuntimeError, match="broken"):
         await anext(responses)
+
+
+async def test_a_connection_that_breaks_is_raised_as_google_genai_does() -> None:
+    with pytest.raises(errors.APIError, match=r"1011 .*gone"):
+        await play(Say("Well"), Drop(1011, "gone"))
+
+
+async def test_what_only_a_live_connection_does_is_nothing_in_a_request() -> None:
+    assert await play(Resumption(), Say("Well."), GoAway()) == await play(Say("Well."))
 
 
 async def test_raw_responses_go_out_as_they_are() -> None:

@@ -100,6 +100,26 @@ def gated(call_id: str, name: str = "tool", **args: Any) -> types.FunctionCall:
     return types.FunctionCall(id=call_id, name=name, args=args)
 
 
+def spoken(said: str, *, finished: bool = False, **more: Any) -> Event:
+    """A piece of what a live model says aloud, which ADK does not store, or all of it."""
+    transcription = types.Transcription(text=said, finished=finished)
+    author = more.pop("author", "agent")
+    return Event(author=author, output_transcription=transcription, partial=not finished, **more)
+
+
+def heard(said: str, *, finished: bool = False, **more: Any) -> Event:
+    """What a live model understood of the user's speech."""
+    transcription = types.Transcription(text=said, finished=finished)
+    return Event(author="user", input_transcription=transcription, partial=not finished, **more)
+
+
+def stamp(event: Event, **said: Any) -> Event:
+    """The event with more in our stamp."""
+    old = event.custom_metadata or {}
+    event.custom_metadata = {**old, STAMP: {**old.get(STAMP, {}), **said}}
+    return event
+
+
 def aborted() -> Event:
     return Event(author="agent", error_code="INVOCATION_ABORTED", error_message="Invocation was aborted by client.")
 

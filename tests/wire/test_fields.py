@@ -12,7 +12,21 @@ from pydantic import BaseModel
 
 from adkwire.wire.failures import explain_fully
 from adkwire.wire.parts import IGNORED_FIELDS, MAPPED_FIELDS
-from tests.wire.adk_events import answered, asked, call, gated, image, model, partial, response, response_of, text, wire
+from tests.wire.adk_events import (
+    answered,
+    asked,
+    call,
+    gated,
+    heard,
+    image,
+    model,
+    partial,
+    response,
+    response_of,
+    spoken,
+    text,
+    wire,
+)
 
 CLASSES: dict[str, type[BaseModel]] = {
     "Event": Event,
@@ -91,6 +105,7 @@ PAIRS: Mapping[str, tuple[list[Event], list[Event]]] = {
         [model(text("x"))],
         [model(text("x"), grounding_metadata=types.GroundingMetadata(web_search_queries=["q"]))],
     ),
+    "Event.input_transcription": ([model()], [heard("x")]),
     "Event.interrupted": (
         [model(**FAILED), model(text("x"))],
         [model(**FAILED), model(text("x"), interrupted=True)],
@@ -99,6 +114,7 @@ PAIRS: Mapping[str, tuple[list[Event], list[Event]]] = {
     "Event.model_version": ([model(text("x"))], [model(text("x"), model_version="g-1")]),
     "Event.node_info": (workflow(node_info=NodeInfo()), workflow()),
     "Event.output": (workflow(output=None), workflow()),
+    "Event.output_transcription": ([model()], [spoken("x", finished=True)]),
     "Event.partial": ([model(call("c1"))], [partial(call("c1"))]),
     "Event.timestamp": (
         [model(text("x"), timestamp=2.0), model(text("y"), timestamp=3.0, author="other")],

@@ -190,6 +190,12 @@ def test_a_wrong_frame(frame: dict[str, Any], words: str) -> None:
         read(frame)
 
 
+@pytest.mark.parametrize(("ours", "taken"), [(False, "resume and abort"), (True, "resume, abort and ping")])
+def test_an_unknown_frame_is_told_what_is_known(ours: bool, taken: str) -> None:
+    with pytest.raises(Unprocessable, match=f"; send, {taken} are taken"):
+        read({"type": "hello", "requestId": "r"}, ours=ours)
+
+
 @pytest.mark.parametrize("timestamp", ["now", [], {}, True])
 def test_a_wrong_ping(timestamp: Any) -> None:
     with pytest.raises(Unprocessable, match="timestamp"):

@@ -4,7 +4,7 @@ It decides from the request alone: the last thing the user said, the tool result
 """
 
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import ClassVar, assert_never
 
@@ -13,9 +13,12 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from adkwire.demo import names, replies
+from adkwire.demo import names, replies, voice
 from adkwire.demo.intents import Count, Crash, Intent, Ponder, Quote, Use, understand
+from adkwire.testing.live import LiveConnection
+from adkwire.testing.speech import INPUT_RATE, Manner
 from adkwire.testing.steps import Call, Cite, Fail, Say, Source, Step, Think, play
+from adkwire.testing.talking import Conversation
 
 SOURCES = (
     Source("https://google.github.io/adk-docs/", "Agent Development Kit"),
@@ -39,13 +42,38 @@ class OfflineModel(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Answer the request."""
-        turn = read_turn(llm_request.contents)
-        steps = answer(turn, llm_request.tools_dict)
-        tokens = sum(len(part.text or "") for content in llm_request.contents for part in content.parts or []) // 4
+        steps = answer(read_turn(llm_request.contents), llm_request.tools_dict)
+        tokens = weigh(llm_request.contents)
         playing = play(steps, stream=stream, model=self.model, delay=self.delay, prompt_tokens=tokens)
         async with aclosing(playing) as responses:
             async for response in responses:
                 yield response
+
+    @asynccontextmanager
+    async def connect(self, llm_request: LlmRequest) -> AsyncGenerator[LiveConnection]:
+        """Open a live connection."""
+        manner = Manner(delay=self.delay, speaks=voice.tone)
+        connection = OfflineConnection(llm_request, self.model, manner, Conversation())
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+class OfflineConnection(LiveConnection):
+    """A live connection to the offline model. It hears how long somebody speaks, and answers with a tone."""
+
+    def answer(self, request: LlmRequest) -> list[Step]:
+        """Answer the last thing that was said."""
+        return answer(read_turn(request.contents), request.tools_dict)
+
+    def hear(self, sound: bytes) -> str:
+        """How long the sound is, in the language of the conversation."""
+        return replies.sound(len(sound) / (INPUT_RATE * 2), read_turn(self.conversation.contents).language)
+
+    def weigh(self, contents: Sequence[types.Content]) -> int:
+        """About as many tokens as a real model counts."""
+        return weigh(contents)
 
 
 @dataclass(frozen=True)
@@ -72,13 +100,19 @@ def read_turn(contents: Sequence[types.Content]) -> Turn:
     parts = contents[start].parts or []
     since = contents[start + 1 :]
     calling = [i for i, content in enumerate(since) if any(part.function_call for part in content.parts or [])]
-    fresh = since[calling[-1] + 1 :] if calling else ()
+    # On a live connection the user may have spoken while a tool was at work: its response comes behind the words.
+    fresh = since[calling[-1] + 1 :] if calling else since
     return Turn(
         text="\n".join(part.text for part in parts if part.text),
         files=tuple(part.inline_data for part in parts if part.inline_data),
         results=tuple(p.function_response for content in fresh for p in content.parts or [] if p.function_response),
         stage=len(calling),
     )
+
+
+def weigh(contents: Sequence[types.Content]) -> int:
+    """About as many tokens as a real model counts in a prompt."""
+    return sum(len(part.text or "") for content in contents for part in content.parts or []) // 4
 
 
 def answer(turn: Turn, tools: Collection[str]) -> list[Step]:
@@ -96,6 +130,8 @@ def _stages(turn: Turn, tools: Collection[str]) -> list[list[Step]]:
     language = turn.language
     files = [replies.attachment(f.mime_type or "application/octet-stream", f.data or b"", language) for f in turn.files]
     current = _sentences(files, language)
+    if seconds := replies.seconds_heard(turn.text):
+        return [[Say(replies.heard(seconds, language))]]
     asked = understand(turn.text)
     if not asked and not files:
         return [[Say(replies.capabilities(tools, language))]]

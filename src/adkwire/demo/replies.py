@@ -85,6 +85,8 @@ _EXAMPLES: list[tuple[str | None, dict[Language, str]]] = [
     (None, {"en": "cite", "ja": "出典"}),
 ]
 
+_SOUND = re.compile(r"\((?P<seconds>\d+\.\d)(?: seconds of sound|秒の音声)\)")
+
 _CONDITIONS = {
     "sunny": "晴れ",
     "partly cloudy": "晴れ時々曇り",
@@ -134,6 +136,24 @@ def attachment(media_type: str, data: bytes, language: Language) -> str:
         return f"添付ファイルは{media_type}、{len(data)}バイト{pixels}です。"
     pixels = f", {size[0]}×{size[1]} pixels" if size else ""
     return f"You attached {media_type}, {len(data)} bytes{pixels}."
+
+
+def sound(seconds: float, language: Language) -> str:
+    """What stands for the words of somebody who was heard, but not understood."""
+    return f"({seconds:.1f}秒の音声)" if language == "ja" else f"({seconds:.1f} seconds of sound)"
+
+
+def seconds_heard(text: str) -> str | None:
+    """How long somebody spoke, when a message is what `sound` says."""
+    found = _SOUND.fullmatch(text)
+    return found and found["seconds"]
+
+
+def heard(seconds: str, language: Language) -> str:
+    """One sentence about what was heard, and what to do instead."""
+    if language == "ja":
+        return f"{seconds}秒の音声が聞こえましたが、言葉は聞き取れません。文字で入力してください。"
+    return f"I heard {seconds} seconds of sound, but I do not understand speech: please type what you want."
 
 
 def thought(topic: str, language: Language) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Collection, Generator, Iterable, Ite
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.agents.live_request_queue import LiveRequestQueue
 from google.adk.agents.run_config import RunConfig, StreamingMode  # pyright: ignore[reportPrivateImportUsage]
 from google.adk.apps import App, ResumabilityConfig
 from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
@@ -34,7 +35,11 @@ from adkwire.errors import ConfigError, Unavailable
 from adkwire.gate.client_tool import ClientTool
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import PendingCall
+from adkwire.runs.dispatch import live_agent
+from adkwire.runs.gated import schema_of
+from adkwire.runs.held_calls import HeldCalls
 from adkwire.runs.history import marked
+from adkwire.runs.holding import Holds
 from adkwire.runs.own_events import (
     answer_event,
     is_released,
@@ -45,8 +50,8 @@ from adkwire.runs.own_events import (
     verdicts_of,
 )
 from adkwire.runs.pacing import paced_agent
-from adkwire.runs.plugin import GatePlugin, schema_of
-from adkwire.runs.sessions import ChatKey, MarkedSessions, SqliteSessions
+from adkwire.runs.plugin import GatePlugin
+from adkwire.runs.sessions import ChatKey, MarkedSessions, Scribe, SqliteSessions
 from adkwire.settings import Settings
 from adkwire.wire.decoder import UserMessage
 from adkwire.wire.encoder import OWN_STATE
@@ -92,17 +97,26 @@ class Adk:
 
     def __init__(self, target: Target, settings: Settings, services: Services, gate: ToolGate) -> None:
         self._target = target.root_agent if isinstance(target, App) else target
+        self._settings = settings
         self._sessions = MarkedSessions(services.session or _default_sessions(settings))
-        self._plugin = GatePlugin(gate, self._sessions, detail=settings.error_detail)
+        self.holds = Holds(gate)
+        """Those who wait in live runs."""
+        held = HeldCalls(gate, self.holds, settings)
+        self._plugin = GatePlugin(gate, held, self._sessions, detail=settings.error_detail)
         self._app = _prepared(target, settings.events_per_second, self._plugin)
         self._artifacts = services.artifact or InMemoryArtifactService()
-        self._runner = Runner(
-            app=self._app,
+        self._memory = services.memory
+        self._runner = self._made_runner(self._app)
+        self._live_runner: Runner | None = None
+        self._telemetry = TelemetryConfig()
+
+    def _made_runner(self, app: App) -> Runner:
+        return Runner(
+            app=app,
             session_service=self._sessions,
             artifact_service=self._artifacts,
-            memory_service=services.memory,
+            memory_service=self._memory,
         )
-        self._telemetry = TelemetryConfig()
 
     @property
     def agent_name(self) -> str:
@@ -181,6 +195,37 @@ class Adk:
                 async for event in events:
                     yield event
 
+    async def live(self, key: ChatKey, queue: LiveRequestQueue, scribe: Scribe) -> AsyncGenerator[Event, None]:
+        """Run live and yield ADK's events until the queue is closed or the model ends it."""
+        if self._live_runner is None:
+            self._live_runner = self._made_runner(_live(self._app))
+        events = self._live_runner.run_live(
+            user_id=key.user,
+            session_id=key.chat,
+            live_request_queue=queue,
+            run_config=_live_config(self._settings, self._telemetry),
+        )
+        with self._sessions.live(key, scribe):
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    yield event
+
+    async def hand_over(
+        self, key: ChatKey, calls: Sequence[PendingCall], told: Collection[str], mark: Mark
+    ) -> list[Event]:
+        """Put the answers to parked calls into the session, where a live run finds them when it begins."""
+        outputs = [call for call in calls if is_released(call)]
+        verdicts = [call for call in calls if not is_released(call)]
+        events = [verdict_event(call, mark) for call in outputs if call.ask and call.call not in told]
+        events += [answer_event(call, output_part(call), {**mark, **shapes_of([call])}) for call in outputs]
+        for branch in dict.fromkeys(call.branch for call in verdicts):
+            given = [call for call in verdicts if call.branch == branch]
+            event = answer_event(given[0], verdict_part(given[0]), {**mark, **verdicts_of(given)})
+            event.content = types.Content(role="user", parts=[verdict_part(call) for call in given])
+            events.append(event)
+        await self.append(key, events)
+        return events
+
     def result_of(self, invocation_id: str, call_id: str) -> dict[str, Any] | None:
         """What a call of a run gave that the session does not hold."""
         return self._plugin.result_of(invocation_id, call_id)
@@ -232,8 +277,9 @@ class Adk:
             await self.append(key, [_restoring(state)])
 
     async def append(self, key: ChatKey, events: Iterable[Event]) -> None:
-        """Write events of our own while no run holds the session: all through one fresh handle."""
-        session = await self.load(key, recent=0)
+        """Write events of our own: with the handle of a live run, or, while no run has the session, with a fresh one
+        for all of them."""
+        session = self._sessions.handle(key) or await self.load(key, recent=0)
         if session is not None:
             with _store_errors():
                 for event in events:
@@ -303,6 +349,23 @@ def _prepared(target: Target, rate: float, plugin: BasePlugin) -> App:
             "plugins": [*app.plugins, plugin],
             "resumability_config": _resumable(),
         }
+    )
+
+
+def _live(app: App) -> App:
+    root = app.root_agent
+    return app.model_copy(update={"root_agent": live_agent(root)}) if isinstance(root, BaseAgent) else app
+
+
+def _live_config(settings: Settings, telemetry: TelemetryConfig) -> RunConfig:
+    """Whoever speaks says when: with the model listening for it, a pause in thought would be the end of a sentence, and
+    what a button means would have to be guessed."""
+    spoken = types.AutomaticActivityDetection(disabled=True)
+    return RunConfig(
+        response_modalities=[types.Modality.AUDIO if settings.live_modality == "audio" else types.Modality.TEXT],
+        realtime_input_config=types.RealtimeInputConfig(automatic_activity_detection=spoken),
+        session_resumption=types.SessionResumptionConfig(),
+        telemetry=telemetry,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+import msgspec
 from google.adk.events.event import Event
 
 from adkwire.errors import Conflict, NotFound, RequestError
@@ -34,6 +35,8 @@ logger = logging.getLogger("adkwire")
 _LOOPING = "The same answers came again and again, and nothing is left to do. Load the chat again."
 _RETRY, _LONGEST_RETRY = 1.0, 60.0
 """Seconds until a store that was away is tried again."""
+SETTLED = "settled"
+"""The topic on which workers tell each other of answers."""
 _RELOAD = "This call was already answered. Load the chat again to see what came of it."
 
 
@@ -45,6 +48,16 @@ class _Taken:
     known: set[str] = field(default_factory=set[str])
     """Calls whose answer was known already."""
     refused: list[RequestError] = field(default_factory=list[RequestError])
+    otherwise: list[RequestError] = field(default_factory=list[RequestError])
+    """What is said of known answers when what came of them cannot be told again."""
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What one worker tells the others: a call has its answer."""
+
+    user: str
+    chat: str
+    call: str
 
 
 class Answering:
@@ -76,15 +89,25 @@ class Answering:
                     return await self._refused(key, answers, taken.refused or [over])
                 if run is None:
                     return await self._proceed(key, chat, turn, answers, taken)
+                if chat.live is not None and chat.live.carries(answers.message):
+                    return await self._held(key, run, answers, taken)
                 if not taken.settled or taken.settled & run.delivers:
                     return run
             await run.done.wait()
+
+    async def _held(self, key: ChatKey, run: Run, answers: Answers, taken: _Taken) -> Run:
+        """Answers to calls of a live conversation, which goes on with each by itself."""
+        if not taken.settled and run.encoder.is_held:
+            return await self._refused(key, answers, taken.refused or [Conflict(_RELOAD)])
+        return run
 
     async def answer(self, key: ChatKey, call_id: str, given: Given) -> PendingCall:
         """One answer that comes by itself. When it was the last one of its step, the message goes on."""
         self._keeper.refuse_when_draining()
         if not await self._keeper.exists(key):
             raise NotFound(REFUSED)
+        if await self._keeper.is_elsewhere(key):
+            return await self._answer_there(key, call_id, given)
         async with self._keeper.owned(key) as chat:
             call = await self._keeper.gate.get(*key, call_id)
             retry = call is not None and call.state is State.UNKNOWN and await self._is_unanswered(key, call)
@@ -93,6 +116,12 @@ class Answering:
             if not chat.active and (turn := await self._turn(key, settled.message)) is not None:
                 await self._continue(key, chat, turn)
             return settled
+
+    async def _answer_there(self, key: ChatKey, call_id: str, given: Given) -> PendingCall:
+        """Another worker writes in the chat: it goes on with the call, or a live conversation there does."""
+        settled = await self._keeper.gate.settle(*key, call_id, given)
+        await self._keeper.signals.send(SETTLED, msgspec.json.encode(Settled(*key, call_id)))
+        return settled
 
     async def _is_unanswered(self, key: ChatKey, call: PendingCall) -> bool:
         """Whether the agent has not been told yet what became of a call."""
@@ -170,9 +199,10 @@ class Answering:
         try:
             after = await self._keeper.gate.settle(*key, call.call, given)
         except RequestError as error:
-            if call.state is State.UNKNOWN and given.approved:
-                # What is known of it was told by the run that brought the answer.
+            if given.approved and (call.state is State.UNKNOWN or call.outcome == "interrupted"):
+                # What is known of it was told by the run that brought the answer, when its server was killed.
                 taken.known.add(call.call)
+                taken.otherwise.append(error)
             else:
                 taken.refused.append(error)
             return
@@ -192,7 +222,7 @@ class Answering:
             return await self._refused(key, answers, taken.refused)
         last = chat.last
         if last is None or last.message_id != answers.message or not taken.known & last.delivers:
-            return await self._refused(key, answers, [Conflict(_RELOAD)])
+            return await self._refused(key, answers, taken.otherwise or [Conflict(_RELOAD)])
         return last
 
     async def _continue(self, key: ChatKey, chat: Chat, turn: Turn, *, always: bool = False) -> Run | None:
@@ -213,11 +243,14 @@ class Answering:
         if not given:
             return None
         self._keeper.refuse_when_draining()
+        if chat.live is not None and not chat.live.attached:
+            await chat.live.park()
+        by = chat.live or self._keeper.adk
         run = self._run(key, turn, encoder, chunks, {call.call for call in given})
         told = run.delivers - untold(encoder)
 
         async def source(abort: asyncio.Event) -> AsyncGenerator[Event, None]:
-            async with aclosing(self._keeper.adk.go_on(key, tuple(given), told, run.mark, abort)) as events:
+            async with aclosing(by.go_on(key, tuple(given), told, run.mark, abort)) as events:
                 handed = set[str | None]()
                 async for event in events:
                     if event.author == "user":
@@ -227,7 +260,10 @@ class Answering:
                         handed.clear()
                     yield event
 
-        return await self._keeper.begin(run, chat, source, goes_on=True)
+        await self._keeper.begin(run, chat, source, goes_on=True)
+        if chat.live is not None:
+            chat.live.begun(run)
+        return run
 
     async def _released(
         self,

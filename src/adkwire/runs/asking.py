@@ -50,6 +50,8 @@ class Asking:
         async with self._keeper.owned(key, stop=stop, patience=patience) as chat:
             if (known := await self._known(key, chat, turn)) is not None:
                 return known
+            if not _is_same(chat.live, by):
+                await self._keeper.take_from_live(chat)
             message = await self._message(key, turn)
             self._keeper.refuse_when_draining()
             if chat.active and on_busy == "refuse":
@@ -144,3 +146,7 @@ def _is_meant(head: RunHead, turn: TurnInput) -> bool:
     said = turn.message.id if turn.message is not None else None
     is_new = turn.trigger == "submit-message" and turn.replaces is None
     return said != "" and (head.request == fingerprint(turn) or (is_new and said == head.said))
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from typing import NamedTuple
 
@@ -23,12 +23,13 @@ from adkwire.gate.policy import Policy
 from adkwire.gate.records import OPEN, AuditEntry, Given, PendingCall
 from adkwire.runs import views
 from adkwire.runs.adk import Adk, Services, Target, ToolInfo
-from adkwire.runs.answering import Answering
+from adkwire.runs.answering import SETTLED, Answering, Settled
 from adkwire.runs.asking import Asking
 from adkwire.runs.chats import Chats
 from adkwire.runs.direct import Direct
 from adkwire.runs.expiry import Expiry
 from adkwire.runs.keeper import STOP, Keeper, Stop
+from adkwire.runs.lives import TAKEN_OVER, Lives
 from adkwire.runs.news import Item, News
 from adkwire.runs.reading import Place, Readers, Reading, first_of
 from adkwire.runs.recording import RecordedLog, Recorder
@@ -105,6 +106,8 @@ class Bridge:
         self._readers = Readers(self._keeper)
         self._answering = Answering(self._keeper)
         self._asking = Asking(self._keeper, self._answering)
+        self.live = Lives(self._keeper, self._asking, self._answering)
+        """The live conversations."""
         self._expiry = Expiry(self._gate, clock)
         self._watching: list[asyncio.Task[None]] = []
 
@@ -189,7 +192,8 @@ class Bridge:
         self._expiry.start()
         self._watching = self._watching or [
             asyncio.create_task(self._close_crashed(), name="adkwire-crashed"),
-            asyncio.create_task(self._obey(), name="adkwire-signals"),
+            asyncio.create_task(self._obey(STOP, self._stop_here), name="adkwire-stops"),
+            asyncio.create_task(self._obey(SETTLED, self._settled_there), name="adkwire-answers"),
         ]
 
     async def _close_crashed(self) -> None:
@@ -205,25 +209,35 @@ class Bridge:
                     logger.exception("run %s was cut off when its server ended, and cannot be closed yet", head.run)
             await asyncio.sleep(_LOOK_AFTER)
 
-    async def _obey(self) -> None:
-        """Stop what other workers want stopped."""
+    async def _obey(self, topic: str, obey: Callable[[bytes], Awaitable[None]]) -> None:
+        """Do what other workers want of this one."""
         while True:
             try:
-                async with aclosing(self._signals.listen(STOP)) as messages:
+                async with aclosing(self._signals.listen(topic)) as messages:
                     async for message in messages:
-                        self._stop_here(msgspec.json.decode(message, type=Stop))
+                        await obey(message)
                 return
             except (RequestError, msgspec.MsgspecError) as error:
                 logger.warning("other workers cannot be heard: %s", error)
                 await asyncio.sleep(1)
 
-    def _stop_here(self, wish: Stop) -> None:
-        for run in self._chats.active(ChatKey(wish.user, wish.chat)):
+    async def _stop_here(self, message: bytes) -> None:
+        wish = msgspec.json.decode(message, type=Stop)
+        self.live.give_up(wish)
+        for run in () if wish.why == TAKEN_OVER else self._chats.active(ChatKey(wish.user, wish.chat)):
             if wish.run in (None, run.id):
                 run.abort(wish.why)
 
+    async def _settled_there(self, message: bytes) -> None:
+        answered = msgspec.json.decode(message, type=Settled)
+        call = await self._gate.get(answered.user, answered.chat, answered.call)
+        if call is not None:
+            self._changed(call)
+
     def _changed(self, call: PendingCall) -> None:
         self._keeper.changed(call)
+        self._adk.holds.changed(ChatKey(call.user, call.chat), call.call)
+        self.live.changed(call)
         self._answering.changed(call)
         self._expiry.changed(call)
 
@@ -309,6 +323,7 @@ class Bridge:
         if not await self._keeper.is_known(key):
             raise NotFound("There is no such chat.")
         async with self._keeper.owned(key, stop=Stop(user, chat_id)) as chat:
+            await self.live.end(chat)
             for run in chat.active:
                 await run.stop()
             await self._existing(key)
@@ -335,7 +350,7 @@ class Bridge:
 
     async def close(self, *, drain: float | None = None) -> None:
         """Take no more turns, give the running ones their time (as the settings say, or `drain`), stop the rest."""
-        await self._drain(self.settings.drain if drain is None else drain)
+        await self.drain(self.settings.drain if drain is None else drain)
         async with AsyncExitStack() as last_first:
             if self.recorder is not None:
                 last_first.push_async_callback(self.recorder.close)
@@ -347,15 +362,18 @@ class Bridge:
                 task.cancel()
             await asyncio.gather(*self._watching, return_exceptions=True)
 
-    async def _drain(self, seconds: float) -> None:
+    async def drain(self, seconds: float) -> None:
+        """Take no more turns, and give the running ones their time; stop the rest."""
         self._keeper.draining = True
         self._news.close()
+        await self.live.drain()
         if running := self.writing:
             logger.info("draining: %d runs", len(running))
             waits = [asyncio.create_task(run.done.wait(), name="adkwire-drain") for run in running]
             await asyncio.wait(waits, timeout=seconds)
             for wait in waits:
                 wait.cancel()
+        await self.live.close()
         await asyncio.gather(*(run.stop() for run in self._chats.all_open()))
 
     async def _existing(self, key: ChatKey) -> Session:

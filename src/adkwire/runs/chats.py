@@ -1,10 +1,14 @@
 """What this process knows about chats; everything lasting is in the session and in the gate's store."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from google.adk.events.event import Event
+
+from adkwire.gate.records import PendingCall
 from adkwire.runs.own_events import LooseEnds
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
@@ -13,6 +17,38 @@ _KEPT_CHATS = 1000
 _KEPT_RUNS = 16
 _PATIENCE = 3
 """How often a client may send answers that change nothing."""
+
+
+class Live(Protocol):
+    """A live conversation, as those see it who want to write in its chat."""
+
+    @property
+    def attached(self) -> bool:
+        """Whether somebody is connected to it."""
+        ...
+
+    def carries(self, message: str) -> bool:
+        """Whether it writes a message."""
+        ...
+
+    def begun(self, run: Run) -> None:
+        """A message goes on with it that somebody has answered the calls of."""
+        ...
+
+    async def park(self) -> None:
+        """Give the chat free."""
+        ...
+
+    def go_on(
+        self,
+        key: ChatKey,
+        calls: Sequence[PendingCall],
+        told: Collection[str],
+        mark: dict[str, Any],
+        abort: asyncio.Event,
+    ) -> AsyncGenerator[Event, None]:
+        """Bring the answers to parked calls to the agent."""
+        ...
 
 
 @dataclass
@@ -34,8 +70,15 @@ class Chat:
     """Runs in the order they began, until their calls are known to need no answer any more."""
     loose: list[LooseEnds] = field(default_factory=list[LooseEnds])
     """Turns that have ended and whose calls may need answers before the next one begins."""
+    live: "Live | None" = None
+    """The live conversation that has the chat."""
     repeats: int = 0
     """How often in a row answers came that changed nothing."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing writes in it, nor is about to."""
+        return not self.active and self.live is None
 
     @property
     def active(self) -> list[Run]:
@@ -137,6 +180,6 @@ class Chats:
 
     def _forget_idle(self) -> None:
         """Make room: the chats that have been quiet for longest go first, and half of them stay."""
-        idle = [key for key, chat in self._known.items() if not chat.active and not chat.lock.locked()]
+        idle = [key for key, chat in self._known.items() if chat.idle and not chat.lock.locked()]
         for key in idle[: _KEPT_CHATS // 2]:
             del self._known[key]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from google.adk.events.event import Event
+from google.genai import types
 from msgspec import UNSET
 
 from adkwire.wire.chunks import Chunk
@@ -18,7 +19,7 @@ from adkwire.wire.failures import SERVER_STOPPED, Explain, explain_briefly
 from adkwire.wire.folding import fold
 from adkwire.wire.media import Media
 from adkwire.wire.messages import FilePart, Part, TextPart, UIMessage
-from adkwire.wire.parts import STAMP, data_url
+from adkwire.wire.parts import STAMP, data_url, shown_at, stamp_of
 
 
 def mark_of(message: str, user: str) -> dict[str, Any]:
@@ -40,7 +41,10 @@ class Turn:
     user_id: str
     invocation_id: str
     asked: Event | None = None
+    """What the user typed or, as far as it was understood, said."""
     events: list[Event] = field(default_factory=list[Event])
+    spoken: bool = False
+    """Whether it belongs to a conversation by voice: it has a user message, also when nothing was understood."""
 
     @property
     def mark(self) -> dict[str, Any]:
@@ -76,9 +80,10 @@ class Turn:
 
     def question(self) -> list[UIMessage]:
         """The user's message, if the turn began with one."""
-        if self.asked is None:
+        if self.asked is None and not self.spoken:
             return []
-        return [UIMessage(id=self.user_id, role="user", parts=user_parts(said_in(self.asked)))]
+        parts = user_parts(said_in(self.asked)) if self.asked is not None else []
+        return [UIMessage(id=self.user_id, role="user", parts=parts or ([TextPart(text="")] if self.spoken else []))]
 
 
 Since: TypeAlias = Callable[[Turn, Encoder], tuple[list[Event], list[Event]]]
@@ -101,31 +106,58 @@ def alive(events: Iterable[Event]) -> list[Event]:
 def turns(events: Iterable[Event]) -> list[Turn]:
     """The turns of a session, in their order."""
     found: dict[str, Turn] = {}
-    for event in alive(events):
-        mark: dict[str, str] = (event.custom_metadata or {}).get(STAMP) or {}
+    heard: dict[str, list[Event]] = {}
+    for event in map(shown, alive(events)):
+        mark = stamp_of(event)
+        if mark.get("aside") is True:
+            continue
         message_id = mark.get("message") or f"answer-{event.invocation_id}"
         turn = found.get(message_id)
         if turn is None:
             if not mark and not _shows(event):
                 continue
             turn = found[message_id] = Turn(message_id, mark.get("user") or event.id, event.invocation_id)
-        if turn.asked is None and _is_question(event):
+        turn.spoken = turn.spoken or mark.get("spoken") is True or event.input_transcription is not None
+        if event.input_transcription is not None:
+            heard.setdefault(message_id, []).append(event)
+        elif turn.asked is None and _is_question(event):
             turn.asked = event
         else:
             turn.events.append(event)
-    for turn in found.values():
+    for message_id, turn in found.items():
         turn.events.sort(key=shown_at)
+        turn.asked = _with_speech(turn.asked, sorted(heard.get(message_id, ()), key=shown_at))
     return list(found.values())
 
 
-def shown_at(event: Event) -> float:
-    """When an event was shown, which is not always when it was stored."""
-    mark: dict[str, float] = (event.custom_metadata or {}).get(STAMP) or {}
-    return mark.get("at", event.timestamp)
+def shown(event: Event) -> Event:
+    """An event as it was shown: calls of an agent inside a tool are kept beside what the model reads."""
+    inner: dict[str, Any] | None = stamp_of(event).get("inner")
+    if inner is None:
+        return event
+    content = types.Content.model_validate(inner["content"])
+    calls = [part.function_call.id for part in content.parts or () if part.function_call is not None]
+    return event.model_copy(update={"content": content, "long_running_tool_ids": calls if inner["browser"] else []})
+
+
+def _with_speech(asked: Event | None, heard: list[Event]) -> Event | None:
+    """The question of a turn with what was said aloud in it, as one text behind what was typed."""
+    said = " ".join(text for event in heard if (text := _understood(event)))
+    if not said:
+        return asked
+    typed = (asked.content.parts if asked is not None and asked.content is not None else None) or []
+    content = types.Content(role="user", parts=[*typed, types.Part(text=said)])
+    return (asked or heard[0]).model_copy(update={"content": content, "input_transcription": None})
+
+
+def _understood(event: Event) -> str:
+    said = event.input_transcription
+    return (said.text or "").strip() if said is not None and said.finished else ""
 
 
 def _shows(event: Event) -> bool:
-    return event.content is not None or event.error_code is not None or event.output is not None
+    said = event.input_transcription or event.output_transcription
+    return any(shown is not None for shown in (event.content, event.error_code, event.output, said))
 
 
 def _is_question(event: Event) -> bool:
@@ -144,7 +176,9 @@ def _file_part(media: Media) -> FilePart:
 
 
 def said_in(event: Event) -> Iterator[str | Media]:
-    """The text and files of a stored user event."""
+    """The text and files of the question of a turn, or of another event of the user."""
+    if event.input_transcription is not None and event.input_transcription.text:
+        yield event.input_transcription.text
     for part in (event.content.parts if event.content else None) or ():
         if part.text:
             yield part.text

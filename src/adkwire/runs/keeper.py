@@ -82,7 +82,7 @@ class Keeper:
                         yield chat
                         return
                 finally:
-                    if not chat.active:
+                    if chat.idle:
                         await self._release(key)
             # Not while the chat is locked: others only want to read.
             self.refuse_when_draining()
@@ -96,7 +96,7 @@ class Keeper:
     async def meet(self, key: ChatKey) -> None:
         """See to a chat that this process has not met: what is left of a worker that is gone is settled."""
         chat = self.chats.get(key)
-        if (chat is None or not chat.read) and not await self._is_elsewhere(key) and await self.is_known(key):
+        if (chat is None or not chat.read) and not await self.is_elsewhere(key) and await self.is_known(key):
             async with self.owned(key):
                 pass
 
@@ -107,7 +107,7 @@ class Keeper:
     async def elsewhere(self, key: ChatKey) -> RunHead | None:
         """The run that another worker writes in a chat. One that nobody writes any more is closed."""
         head = next(iter(await self.all_elsewhere(*key)), None)
-        if head is None or await self._is_elsewhere(key):
+        if head is None or await self.is_elsewhere(key):
             return head
         async with self.owned(key) as chat:
             await self._recovery.close_crashed(key, chat, await self.turns(key))
@@ -122,7 +122,8 @@ class Keeper:
         chat = self.chats.get(ChatKey(head.user, head.chat))
         return chat.find(head.run) if chat is not None else None
 
-    async def _is_elsewhere(self, key: ChatKey) -> bool:
+    async def is_elsewhere(self, key: ChatKey) -> bool:
+        """Whether another worker has the chat."""
         return await self.signals.holder(_lease(key)) not in (None, self.signals.worker)
 
     async def _own(self, key: ChatKey, chat: Chat) -> bool:
@@ -138,9 +139,9 @@ class Keeper:
             await self.signals.release(_lease(key))
         except RequestError as error:
             logger.warning("chat %s could not be given back yet: %s", key.chat, error.message)
-            self._let_go(key, _LET_GO_AGAIN)
+            self.let_go(key, _LET_GO_AGAIN)
 
-    def _let_go(self, key: ChatKey, delay: float = 0) -> None:
+    def let_go(self, key: ChatKey, delay: float = 0) -> None:
         """Give the chat back once nothing writes in it."""
         task = asyncio.create_task(self._release_idle(key, delay), name=f"adkwire-release-{key.chat}")
         self._tasks.add(task)
@@ -150,7 +151,7 @@ class Keeper:
         if not self.draining:
             await asyncio.sleep(delay)
         async with self.chats.locked(key) as chat:
-            if not chat.active:
+            if chat.idle:
                 await self._release(key)
 
     async def forget(self, key: ChatKey) -> None:
@@ -175,6 +176,13 @@ class Keeper:
         for call in await self.gate.undecided(*key):
             self.answered(call)
 
+    async def take_from_live(self, chat: Chat) -> None:
+        """Write in a chat that has a live conversation: only when nobody is connected to it."""
+        if chat.live is not None:
+            if chat.live.attached:
+                raise Conflict("This chat is in a live conversation.", hint="Use the live connection, or close it.")
+            await chat.live.park()
+
     async def exists(self, key: ChatKey) -> bool:
         """Whether the user has this chat."""
         return await self.adk.load(key, recent=0) is not None
@@ -188,7 +196,7 @@ class Keeper:
         self, run: Run, chat: Chat, source: Source, *, prepare: Prepare | None = None, goes_on: bool = False
     ) -> Run:
         """Let a run write in its chat."""
-        run.ended, run.released = self._ended, lambda run: self._let_go(run.key)
+        run.ended, run.released = self._ended, lambda run: self.let_go(run.key)
         if self.recorder is not None:
             source = self.recorder.tap(run.key, source)
         await run.begin(self.adk, self.gate, self.log, source, prepare)

@@ -5,12 +5,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from google.adk.events.event import Event
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 from msgspec import UNSET
 
 from adkwire.gate.records import PendingCall, State
 from adkwire.runs.history import marked
-from adkwire.wire.calls import ASK, UNFINISHED
+from adkwire.wire.calls import ASK, UNFINISHED, Call
 from adkwire.wire.encoder import ABORTED, Encoder, Unsaved
 from adkwire.wire.javascript import whole_text
 
@@ -21,6 +22,7 @@ LOST = "The server no longer knows this call; it was not executed."
 FAILED = "The answer failed before this call ran; it was not executed."
 EXPIRED = "Nobody answered in time; this call was not executed."
 DENIED = "The user refused this call; it was not executed."
+PLACEHOLDER = "This tool call requires confirmation, please approve or reject."
 
 _WHY = {
     "superseded": SUPERSEDED,
@@ -53,8 +55,8 @@ class LooseEnds(NamedTuple):
         return [response_event(answers, self.author, self.invocation_id, self.mark)] if answers else []
 
 
-def partial_event(unsaved: Unsaved, invocation_id: str, mark: dict[str, Any]) -> Event:
-    """What was shown and not stored, as the model event ADK would have stored."""
+def partial_event(unsaved: Unsaved, invocation_id: str, mark: dict[str, Any], *, cut: bool = True) -> Event:
+    """What was shown and not stored, as the model event ADK would have stored; it was cut off, or simply ended."""
     parts = [
         part if isinstance(part, types.Part) else types.Part(text=whole_text(part), thought=kind == "reasoning" or None)
         for kind, part in unsaved.parts
@@ -64,8 +66,8 @@ def partial_event(unsaved: Unsaved, invocation_id: str, mark: dict[str, Any]) ->
         branch=unsaved.branch,
         invocation_id=invocation_id,
         content=types.Content(role="model", parts=parts),
-        custom_metadata=marked(None, mark),
-        interrupted=True,
+        custom_metadata=marked(None, {**mark, **unsaved.stamp}),
+        interrupted=True if cut or any(part.function_call is not None for part in parts) else None,
     )
 
 
@@ -115,6 +117,26 @@ def ending_event(cut: BaseException, author: str, invocation_id: str, mark: dict
         error_code=ABORTED if cancelled else type(cut).__name__,
         error_message=None if cancelled else str(cut),
         custom_metadata=marked(None, mark),
+    )
+
+
+def placeholder_event(calls: Iterable[Call], author: str, invocation_id: str, mark: dict[str, Any]) -> Event:
+    """What ADK answers for calls that a person is asked about, when it pauses."""
+    asked = list(calls)
+    event = response_event(
+        [(call.id, call.name, {"error": PLACEHOLDER}) for call in asked], author, invocation_id, mark
+    )
+    event.actions.requested_tool_confirmations = {call.id: ToolConfirmation() for call in asked}
+    event.actions.skip_summarization = True
+    return event
+
+
+def inner_event(event: Event) -> Event:
+    """An event about a call of an agent inside a tool, as the session keeps it: for the page, not for the model."""
+    content = event.content.model_dump(mode="json", exclude_none=True) if event.content is not None else None
+    inner = {"content": content, "browser": bool(event.long_running_tool_ids)}
+    return event.model_copy(
+        update={"content": None, "custom_metadata": marked(event.custom_metadata, {"inner": inner})}
     )
 
 

@@ -1,13 +1,13 @@
 """GatePlugin: what adkwire does inside ADK's runs, for every agent of the tree and without touching it.
 
 It decides what happens to each call before the tool sees it, asks where a person has to be asked, lets an approved
-call run once, and keeps a raising tool from ending the run.
+call run once, and keeps a raising tool from ending the run. A call that has to wait is parked by ADK, which then
+pauses; in a live run, where nothing pauses, it is held here.
 """
 
 import asyncio
 import logging
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 from google.adk.agents.invocation_context import InvocationContext
@@ -21,18 +21,18 @@ from google.genai import types
 from adkwire.errors import RequestError
 from adkwire.gate.client_tool import ClientTool
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.policy import Decision
-from adkwire.gate.records import PendingCall, State, bind
+from adkwire.gate.records import PendingCall, State
+from adkwire.runs.gated import Place, Seen, asked_call, offered
+from adkwire.runs.held_calls import HeldCalls, about
 from adkwire.runs.history import marked
-from adkwire.runs.own_events import refusal_of
+from adkwire.runs.holding import HOLDER, Holder
+from adkwire.runs.own_events import PLACEHOLDER, STOPPED, refusal_of, why_not
 from adkwire.runs.sessions import ChatKey, MarkedSessions
 from adkwire.wire.calls import ASK
 from adkwire.wire.encoder import ABORTED
-from adkwire.wire.javascript import iso
 
 logger = logging.getLogger("adkwire")
 
-_PLACEHOLDER = "This tool call requires confirmation, please approve or reject."
 _FORBIDDEN = "The policy of this server does not allow this call; it was not executed."
 _NOT_RELEASED = "This call was answered before or is no longer allowed; it was not executed."
 _BEGUN = "This call was begun before and is not executed again; what came of it is unknown here."
@@ -42,37 +42,26 @@ _ASKED_AGAIN = "The tool asked a second time after it was approved, which cannot
 _NO_STORE = "The server cannot ask for an approval now; the call was not executed."
 
 
-class _Place(NamedTuple):
-    """Whose call, in which chat, for which message."""
-
-    key: ChatKey
-    message: str
-    invocation: str
-    branch: str | None
-
-
-@dataclass
-class _Seen:
-    """What the plugin knows of a call from when it first came by."""
-
-    place: _Place
-    tool: BaseTool
-    args: dict[str, Any]
-    decision: Decision
-
-
 class GatePlugin(BasePlugin):
     """Stands between the model's calls and the tools."""
 
-    def __init__(self, gate: ToolGate, sessions: MarkedSessions, *, detail: bool) -> None:
+    def __init__(self, gate: ToolGate, held: HeldCalls, sessions: MarkedSessions, *, detail: bool) -> None:
         super().__init__(name="adkwire")
         self._gate = gate
+        self._held = held
         self._sessions = sessions
         self._detail = detail
-        self._began: dict[tuple[str, str], float] = {}
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._began: dict[tuple[str, str, str], float] = {}
+        self._seen: dict[tuple[str, str], Seen] = {}
         self._executing: dict[tuple[str, str], PendingCall] = {}
         self._results: dict[tuple[str, str], dict[str, Any]] = {}
+        self._inside: set[tuple[str, str]] = set()
+        """Calls of agents inside tools that are shown."""
+
+    async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """A live run begins: from now on everybody writes with its handle of the session."""
+        if invocation_context.live_request_queue is not None and invocation_context.session_service is self._sessions:
+            self._sessions.opened(invocation_context.session)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -87,12 +76,16 @@ class GatePlugin(BasePlugin):
             return {"error": _NO_STORE}
 
     async def _first(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> dict[str, Any] | None:
-        place = self._place(context)
+        holder = HOLDER.get()
+        place = self._place(context) if holder is None else await self._place_in(holder, context)
+        if holder is not None and place is None:
+            return {"error": STOPPED}
         asks = await _asks(tool, args, context)
         if asks is None:
             return {"error": _UNTOLD}
-        decision = await self._gate.decide(*_chat_of(context), tool.name, args, asks=asks)
-        seen = _Seen(place, tool, dict(args), decision) if place is not None else None
+        chat = place.key if place is not None else _chat_of(context)
+        decision = await self._gate.decide(*chat, tool.name, args, asks=asks)
+        seen = Seen(place, tool, dict(args), decision) if place is not None else None
         if seen is not None:
             self._seen[_id(context)] = seen
         if decision.action == "deny":
@@ -106,17 +99,52 @@ class GatePlugin(BasePlugin):
             return None
         if seen is None:
             return {"error": _NO_PAUSE}
+        if holder is not None:
+            return await self._hold(seen, holder, args, context)
         if decision.action == "ask":
             context.request_confirmation(hint=decision.hint or "")
             context.actions.skip_summarization = True
-            return {"error": _PLACEHOLDER}
+            return {"error": PLACEHOLDER}
         return None
+
+    async def _hold(
+        self, seen: Seen, holder: Holder, args: dict[str, Any], context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Wait for a person or a browser, while the conversation goes on."""
+        call_id = context.function_call_id or ""
+        await self._announce(seen, holder, context)
+        if seen.decision.action != "ask":
+            return await self._held.offered(seen, holder, call_id)
+        hint = seen.decision.hint or ""
+        call = await self._held.asked(seen, holder, call_id, author=context.agent_name, hint=hint)
+        return await self._decided(call, holder, args, context)
+
+    async def _announce(self, seen: Seen, holder: Holder, context: ToolContext) -> None:
+        """Show the call of an agent inside a tool before it is asked about: otherwise nobody would know of it."""
+        if not self._is_ours(context):
+            call = types.FunctionCall(id=context.function_call_id, name=seen.tool.name, args=seen.args)
+            await holder.inside(call, context.agent_name, browser=isinstance(seen.tool, ClientTool))
+            self._inside.add(_id(context))
+
+    async def _decided(
+        self, call: PendingCall, holder: Holder, args: dict[str, Any], context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Do what was decided about a held call; None lets the tool run."""
+        answer = call.answer
+        if answer is None or call.state in (State.VOID, State.UNKNOWN):
+            return {"error": why_not(call.outcome)}
+        approved = answer.approved is True and not answer.expired
+        if approved and call.browser:
+            return await self._held.output(call, holder)
+        context.tool_confirmation = ToolConfirmation(confirmed=approved, payload=answer.payload)
+        return await self._resume(args, context, context.tool_confirmation)
 
     async def _resume(
         self, args: dict[str, Any], context: ToolContext, verdict: ToolConfirmation
     ) -> dict[str, Any] | None:
         """A call whose verdict has come: execute it if, and only if, its record lets this one do so."""
-        user, chat = _chat_of(context)
+        seen = self._seen.get(_id(context))
+        user, chat = seen.place.key if seen is not None else _chat_of(context)
         call_id = context.function_call_id or ""
         if not verdict.confirmed:
             call = await self._gate.get(user, chat, call_id)
@@ -140,26 +168,76 @@ class GatePlugin(BasePlugin):
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: object
     ) -> dict[str, Any] | None:
         """Keep a result as soon as it is there: ADK stores those of parallel calls only when all have ended."""
-        place = _id(tool_context)
+        given = await self._after(tool, tool_args, tool_context, result)
+        holder = HOLDER.get()
+        if holder is not None and _id(tool_context) in self._inside:
+            await holder.done_inside(
+                tool_context.function_call_id or "", _as_object(result if given is None else given)
+            )
+        return given
+
+    async def _after(
+        self, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: object
+    ) -> dict[str, Any] | None:
+        place, holder = _id(tool_context), HOLDER.get()
+        if holder is not None and place[1] in tool_context.actions.requested_tool_confirmations:
+            return await self._asked_inside(tool, tool_args, tool_context, holder)
         call = self._executing.pop(place, None)
         if call is not None:
-            given = _executed(tool, call, tool_context, result)
-            self._results[place] = given
-            await self._finished(call, "failed" if set(given) == {"error"} else "executed")
+            given = await self._done(tool, call, tool_context, result)
             # What is returned keeps the agent's own callbacks from seeing the result, so only a changed one is.
             return None if given is result else given
         if tool.is_long_running and not result:
-            return await self._awaited(place)
+            return await self._awaited(place, holder)
         if place[1] not in tool_context.actions.requested_tool_confirmations:
             self._results[place] = _as_object(result)
         return None
 
-    async def _awaited(self, place: tuple[str, str]) -> dict[str, Any] | None:
+    async def _done(self, tool: BaseTool, call: PendingCall, context: ToolContext, result: object) -> dict[str, Any]:
+        given = _executed(tool, call, context, result)
+        self._results[_id(context)] = given
+        await self._finished(call, "failed" if set(given) == {"error"} else "executed")
+        return given
+
+    async def _asked_inside(
+        self, tool: BaseTool, args: dict[str, Any], context: ToolContext, holder: Holder
+    ) -> dict[str, Any] | None:
+        """A tool of a live run has asked from inside: it runs again once it was approved, as where ADK pauses."""
+        place = _id(context)
+        question = context.actions.requested_tool_confirmations.pop(place[1])
+        call, seen = self._executing.pop(place, None), self._seen.get(place)
+        if call is not None or seen is None:
+            if call is not None:
+                await self._finished(call, "failed")
+            return {"error": _ASKED_AGAIN}
+        try:
+            await self._announce(seen, holder, context)
+            asked = await self._held.asked(
+                seen, holder, place[1], author=context.agent_name, hint=question.hint or "", payload=question.payload
+            )
+            refusal = await self._decided(asked, holder, args, context)
+        except RequestError as error:
+            logger.warning("call of %s not decided: %s", tool.name, error.message)
+            return {"error": _NO_STORE}
+        if refusal is not None:
+            return refusal
+        result = await self._run_again(tool, args, context)
+        return await self._done(tool, self._executing.pop(place), context, result)
+
+    async def _run_again(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> object:
+        try:
+            return await tool.run_async(args=args, tool_context=context)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
+            return await self.on_tool_error_callback(tool=tool, tool_args=args, tool_context=context, error=error)
+
+    async def _awaited(self, place: tuple[str, str], holder: Holder | None) -> dict[str, Any] | None:
         """A long-running tool that gave nothing: its result comes from outside, as a rule from the browser."""
         seen = self._seen.get(place)
         if seen is not None:
             try:
-                call = msgspec.structs.replace(_offered(seen, place[1]), browser=True)
+                if holder is not None:
+                    return await self._held.offered(seen, holder, place[1])
+                call = msgspec.structs.replace(offered(seen, place[1]), browser=True)
                 await self._gate.open(call, seen.decision.timeout)
             except RequestError as error:
                 logger.warning("a call could not be offered: %s", error.message)
@@ -184,12 +262,14 @@ class GatePlugin(BasePlugin):
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
         """Open the gate for a question before it is stored, and see to it that what is stored is what happened."""
+        began = _began(event)
         if event.partial:
-            if event.branch is not None:
-                self._began.setdefault((event.invocation_id, event.branch), event.timestamp)
+            if began is not None:
+                self._began.setdefault(began, event.timestamp)
             return
-        if event.branch is not None and (at := self._began.pop((event.invocation_id, event.branch), None)) is not None:
-            # Agents side by side are stored in the order they end and shown in the order they begin.
+        if began is not None and (at := self._began.pop(began, None)) is not None:
+            # Agents side by side are stored in the order they end and shown in the order they begin; and so is what a
+            # live model says while something else happens.
             event.custom_metadata = marked(event.custom_metadata, {"at": at})
         if event.error_code == ABORTED and event.content is not None:
             kept = [part for part in event.content.parts or () if not self._is_unasked(event, part)]
@@ -210,12 +290,11 @@ class GatePlugin(BasePlugin):
         if seen is None or question.id is None:
             return {}
         try:
-            call = await self._gate.open(_asked_call(seen, question, event.branch), seen.decision.timeout)
+            call = await self._gate.open(asked_call(seen, question, event.branch), seen.decision.timeout)
         except RequestError as error:
             logger.warning("a question could not be recorded: %s", error.message)
             return {}
-        expiry = {"expiresAt": iso(call.expires_at)} if call.expires_at is not None else {}
-        return {question.id: {"scopes": list(call.scopes), **expiry}}
+        return {question.id: about(call)}
 
     def _responded(self, event: Event, response: types.FunctionResponse) -> None:
         known = self._results.pop((event.invocation_id, response.id or ""), None)
@@ -236,26 +315,56 @@ class GatePlugin(BasePlugin):
 
     def forget(self, invocation_id: str) -> None:
         """Drop what a run has left behind."""
-        for known in (self._began, self._seen, self._executing, self._results):
+        for began in [began for began in self._began if began[0] == invocation_id]:
+            del self._began[began]
+        for known in (self._seen, self._executing, self._results):
             for place in [place for place in known if place[0] == invocation_id]:
                 del known[place]
+        self._inside = {place for place in self._inside if place[0] != invocation_id}
 
-    def _place(self, context: ToolContext) -> _Place | None:
+    def _place(self, context: ToolContext) -> Place | None:
         """Where a call comes from; None inside an AgentTool, whose run has a session of its own and cannot pause."""
         run = context.get_invocation_context()
-        if run.session_service is not self._sessions:
+        if not self._is_ours(context):
             return None
         key = ChatKey(*_chat_of(context))
         mark = self._sessions.mark(key)
-        return _Place(key, mark.get("message", ""), run.invocation_id, run.branch) if mark is not None else None
+        return Place(key, mark.get("message", ""), run.invocation_id, run.branch, mark) if mark is not None else None
 
-    async def _note(self, seen: _Seen | None, context: ToolContext, verdict: str, outcome: str) -> None:
+    async def _place_in(self, holder: Holder, context: ToolContext) -> Place | None:
+        """Where a call of a live run comes from, once it is shown. An agent inside a tool can wait here, too."""
+        if self._is_ours(context):
+            return await holder.place(context.function_call_id or "")
+        return await holder.place("")
+
+    def _is_ours(self, context: ToolContext) -> bool:
+        """Whether a call is made in the chat itself, not by an agent inside a tool."""
+        return context.get_invocation_context().session_service is self._sessions
+
+    async def _note(self, seen: Seen | None, context: ToolContext, verdict: str, outcome: str) -> None:
         if seen is not None:
-            await self._gate.note(_offered(seen, context.function_call_id or ""), verdict, outcome, "policy")
+            await self._gate.note(offered(seen, context.function_call_id or ""), verdict, outcome, "policy")
+
+
+def _began(event: Event) -> tuple[str, str, str] | None:
+    """What a complete event shares with the partial ones before it, where that says something about their order."""
+    if HOLDER.get() is None:
+        return (event.invocation_id, event.branch, "") if event.branch is not None else None
+    parts = (event.content.parts if event.content is not None else None) or ()
+    if event.output_transcription is not None or event.input_transcription is not None:
+        source = "said" if event.output_transcription is not None else "heard"
+    elif parts and parts[0].text:
+        source = "thought" if parts[0].thought else "text"
+    else:
+        return None
+    return event.invocation_id, event.branch or "", f"{source} by {event.author}"
 
 
 def _id(context: ToolContext) -> tuple[str, str]:
-    return context.get_invocation_context().invocation_id, context.function_call_id or ""
+    """What a call is known by. All turns of a live run are one invocation to ADK; to us each is one of its own."""
+    call, holder = context.function_call_id or "", HOLDER.get()
+    turn = holder.invocation(call) if holder is not None else None
+    return turn or context.get_invocation_context().invocation_id, call
 
 
 def _chat_of(context: ToolContext) -> tuple[str, str]:
@@ -273,60 +382,6 @@ async def _asks(tool: BaseTool, args: dict[str, Any], context: ToolContext) -> b
     except Exception as error:
         logger.warning("whether %s asks could not be told: %s", tool.name, type(error).__name__, exc_info=error)
         return None
-
-
-def _offered(seen: _Seen, call_id: str) -> PendingCall:
-    """The record of a call that goes to the browser unasked."""
-    tool, place = seen.tool, seen.place
-    return PendingCall(
-        user=place.key.user,
-        chat=place.key.chat,
-        call=call_id,
-        message=place.message,
-        tool=tool.name,
-        state=State.OFFERED,
-        input=seen.args,
-        bound=bind(seen.args),
-        browser=isinstance(tool, ClientTool),
-        parameters=schema_of(tool),
-        output=tool.output if isinstance(tool, ClientTool) else None,
-        retry=seen.decision.retry,
-        invocation=place.invocation,
-        branch=place.branch,
-    )
-
-
-def _asked_call(seen: _Seen, question: types.FunctionCall, branch: str | None) -> PendingCall:
-    """The record of a call that a person is asked about, as the question puts it."""
-    about = question.args or {}
-    original: dict[str, Any] = about["originalFunctionCall"]
-    confirmation: dict[str, Any] = about.get("toolConfirmation") or {}
-    by_gate = seen.decision.action == "ask"
-    return msgspec.structs.replace(
-        _offered(seen, original["id"]),
-        state=State.ASKED,
-        ask=question.id,
-        input=original.get("args") or {},
-        hint=confirmation.get("hint") or "",
-        payload=confirmation.get("payload"),
-        # A tool that asks from inside would ask again whatever was granted.
-        grant=seen.decision.grant if by_gate else "never",
-        branch=branch,
-    )
-
-
-def schema_of(tool: BaseTool) -> dict[str, Any] | None:
-    """The JSON schema of a tool's arguments, as its declaration gives it."""
-    if isinstance(tool, ClientTool):
-        return tool.parameters
-    declaration = tool._get_declaration()  # pyright: ignore[reportPrivateUsage] - there is no public way
-    if declaration is None:
-        return None
-    if declaration.parameters_json_schema is not None:
-        return cast("dict[str, Any]", declaration.parameters_json_schema)
-    if declaration.parameters is None:
-        return {"type": "object", "properties": {}}
-    return declaration.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def _executed(tool: BaseTool, call: PendingCall, context: ToolContext, result: object) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import NamedTuple, TypeAlias
 
-from adkwire.errors import NotRecovered
+from adkwire.errors import NotRecovered, Unprocessable
 from adkwire.runs.keeper import Keeper
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
@@ -46,6 +46,7 @@ class Readers:
             raise not_recovered()
         if self._keeper.local(head) is None:
             await self._keeper.elsewhere(key)
+        await check_place(self._keeper.log, place)
         return self.read(head, behind(place.number, head.before))
 
     def whole(self, head: RunHead) -> Reading:
@@ -86,6 +87,17 @@ class Readers:
 def not_recovered() -> NotRecovered:
     """What somebody is told who comes back too late."""
     return NotRecovered(_GONE, hint=_LOAD)
+
+
+async def check_place(log: StreamLog, place: Place) -> None:
+    """Refuse to go on behind what a run has never written, where a reader would wait for nothing."""
+    there = await log.read(place.run, place.number - 1, 0)
+    beyond = there is not None and place.number >= 0 and not there.entries
+    if there is None or (beyond and there.closed):
+        # The end of a run may get lost in a power cut, so this need not be the reader's mistake.
+        raise not_recovered()
+    if beyond:
+        raise Unprocessable("The answer has not come as far as this event id.", hint=_LOAD)
 
 
 def first_of(run: Run, after: int | None, *, whole: bool) -> int:

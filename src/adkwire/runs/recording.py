@@ -23,6 +23,7 @@ from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
 from adkwire.stores.base import Batch, RunHead, StreamLog
 from adkwire.stores.recordings import RecordingFiles
+from adkwire.wire.breaks import is_break
 from adkwire.wire.recordings import Direction, Location, Mode, encode_line
 from adkwire.wire.redaction import Secrets
 
@@ -297,7 +298,7 @@ class RecordedLog:
         if head is not None:
             self._recorder.opened(head, first)
         if known or head is not None:
-            self._recorder.wrote(run, entries)
+            self._recorder.wrote(run, [entry for entry in entries if not is_break(entry)])
 
     async def close(self, run: str) -> None:
         """Say that nothing more comes."""

@@ -18,7 +18,8 @@ from adkwire.runs.run import said_before
 from adkwire.runs.sessions import ChatKey
 from adkwire.runs.views import title_for
 from adkwire.stores.base import Closed, RunHead, StreamLog
-from adkwire.wire.chunks import Chunk, Error, Start, decode_chunk
+from adkwire.wire.breaks import chunks_in
+from adkwire.wire.chunks import Chunk, Error, Start
 from adkwire.wire.encoder import Encoder
 from adkwire.wire.failures import SERVER_STOPPED, Explain, Failure
 from adkwire.wire.profiles import encode_chunks
@@ -60,7 +61,7 @@ class Recovery:
         """How it ends. What cannot be understood must not keep the chat from being used."""
         error = Error(error_text=self.explain(Failure(SERVER_STOPPED, "")))
         try:
-            shown = [decode_chunk(entry) for entry in entries or ()]
+            shown = chunks_in(entries or ())
             closing = closing_of(turn, shown, _known(turn, calls), self.explain, self.adk.agent_name)
         except Exception:
             logger.exception("what a server that was killed has left of message %s cannot be read", turn.message_id)

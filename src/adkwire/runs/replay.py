@@ -7,7 +7,8 @@ answer to calls the next continuation. What the client says does not matter.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Literal
+from contextlib import aclosing
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -16,22 +17,17 @@ from adkwire.errors import Conflict, NotFound, Unavailable
 from adkwire.gate.records import AuditEntry, Given, PendingCall, State
 from adkwire.runs import views
 from adkwire.runs.adk import ToolInfo
-from adkwire.runs.bridge import Bridge
-from adkwire.runs.direct import Direct
 from adkwire.runs.history import user_parts
 from adkwire.runs.ids import new_id
 from adkwire.runs.news import Item, News
 from adkwire.runs.played import PlayedChat, Playing, closing, go_back, pending, prefix_of, summary, told
-from adkwire.runs.reading import Place, Reading, first_of, not_recovered, read
+from adkwire.runs.reading import Place, Reading, check_place, first_of, not_recovered, read
 from adkwire.runs.run import Run, fingerprint
+from adkwire.runs.serving import NamedModel
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
 from adkwire.stores.memory import MemoryStreamLog
-from adkwire.wire.chunks import (
-    Abort,
-    Finish,
-    decode_chunk,
-)
+from adkwire.wire.chunks import Abort, Finish, decode_chunk
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.encoder import Encoder
 from adkwire.wire.javascript import iso
@@ -53,19 +49,17 @@ class Step(msgspec.Struct, frozen=True):
     left: int
 
 
-class _NoModel(Direct):
+class _NoModel(NamedTuple):
     """Nobody answers without the agent either."""
 
-    def __init__(self) -> None: ...
-
-    @property
-    def name(self) -> None:
-        """There is none."""
-        return None
+    name: str | None = None
+    offline: bool = True
 
 
-class ReplayedRuns(Bridge):
+class ReplayedRuns:
     """What a Bridge is to the server, without an agent, a session or a gate: everything comes from a recording."""
+
+    recorder = None
 
     def __init__(
         self,
@@ -76,7 +70,6 @@ class ReplayedRuns(Bridge):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.settings = settings
-        self.recorder = None
         self._recording = recording
         self._speed = speed
         self._log = MemoryStreamLog(ttl=settings.stream_ttl, max_bytes=settings.stream_bytes)
@@ -101,7 +94,7 @@ class ReplayedRuns(Bridge):
         return True
 
     @property
-    def direct(self) -> Direct:
+    def direct(self) -> NamedModel:
         """No model is asked directly."""
         return _NoModel()
 
@@ -111,6 +104,7 @@ class ReplayedRuns(Bridge):
 
     async def start(self, user: str, turn: TurnInput, *, direct: bool = False) -> Run:
         """Play the next answer; a repeated request gets the one it got before."""
+        self._refuse_when_closing()
         if direct:
             raise Unavailable("A recording has no model to ask.", hint="Use /api/chat.")
         key, request = ChatKey(user, turn.chat), fingerprint(turn)
@@ -250,8 +244,9 @@ class ReplayedRuns(Bridge):
             running = self.running(user, chat_id)
             return None if running is None else self.reading(running, whole=True)
         run = next((one.run for one in chat.played if one.run.id == after.run), None) if chat is not None else None
-        if run is None or await self._log.head(run.id) is None:
+        if run is None:
             raise not_recovered()
+        await check_place(self._log, after)
         return self.reading(run, after=after.number)
 
     def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
@@ -317,9 +312,16 @@ class ReplayedRuns(Bridge):
         self._existing_chat(user, chat_id)
         return []
 
-    def news(self, user: str) -> AsyncGenerator[Item | None, None]:
+    async def news(self, user: str) -> AsyncGenerator[Item | None, None]:
         """What is played in a user's chats."""
-        return self._news.listen(user, self.settings.heartbeat)
+        self._refuse_when_closing()
+        async with aclosing(self._news.listen(user, self.settings.heartbeat)) as items:
+            async for item in items:
+                yield item
+
+    def _refuse_when_closing(self) -> None:
+        if self._closing:
+            raise Unavailable("The server is going down.", hint="Try again in a moment.")
 
     def watch(self) -> None:
         """There is nothing to look after."""
@@ -335,9 +337,10 @@ class ReplayedRuns(Bridge):
 
     async def close(self, *, drain: float | None = None) -> None:
         """Stop playing."""
-        await self._drain(0)
+        await self.drain(0)
 
-    async def _drain(self, seconds: float) -> None:
+    async def drain(self, seconds: float) -> None:
+        """Stop playing: nothing is lost by it."""
         self._closing = True
         self._news.close()
         for chat in self._at.values():

@@ -80,6 +80,8 @@ class Run:
         self.noticed = asyncio.Event()
         """Set when somebody has read the first of it."""
         self.readers = 0
+        self.written = 0
+        """How many entries its stream has, without what was before."""
         self.ended: Callable[[Run], None] | None = None
         """Called when it is done."""
         self.released: Callable[[Run], None] | None = None
@@ -125,6 +127,11 @@ class Run:
         """Whether it was told to end."""
         return self._abort.is_set()
 
+    @property
+    def why(self) -> str:
+        """Why it was told to end."""
+        return self._why
+
     async def begin(
         self, adk: Adk, gate: ToolGate, log: StreamLog, source: Source, prepare: Prepare | None = None
     ) -> None:
@@ -149,7 +156,12 @@ class Run:
         """Begin its stream."""
         await log.open(self.head, self._before, _in_short(self.message))
         self._before = []
-        await log.append(self.id, encode_chunks(chunks))
+        await self.write(log, encode_chunks(chunks))
+
+    async def write(self, log: StreamLog, entries: Sequence[bytes]) -> None:
+        """Go on with its stream."""
+        await log.append(self.id, entries)
+        self.written += len(entries)
 
     async def stop(self) -> None:
         """End it, and return when nothing more can come of it."""
@@ -221,7 +233,7 @@ class Run:
         if event.invocation_id:
             self._invocation, self._author = event.invocation_id, event.author
         if chunks := self.encoder.feed(event):
-            await log.append(self.id, encode_chunks(chunks))
+            await self.write(log, encode_chunks(chunks))
 
     async def _finish(self, adk: Adk, gate: ToolGate, log: StreamLog, cut: BaseException | None) -> None:
         """Make session and stream agree on how it ended, then close the stream whatever happens."""
@@ -235,7 +247,7 @@ class Run:
         async def write() -> None:
             for event in self._ending(cut):
                 chunks.extend(self.encoder.feed(event))
-            await log.append(self.id, encode_chunks([*chunks, *self.encoder.end()]))
+            await self.write(log, encode_chunks([*chunks, *self.encoder.end()]))
 
         try:
             await self._attempt(store, "its end could not be stored")
@@ -262,7 +274,9 @@ class Run:
 
     async def _last_events(self, adk: Adk, gate: ToolGate, cut: BaseException | None) -> list[Event]:
         """What ADK did not write down: text that was shown, calls nobody will answer, why it ended."""
-        events = [partial_event(unsaved, self._invocation, self.mark) for unsaved in self.encoder.unsaved()]
+        cut_off = self.stopping or self.encoder.aborted or (cut or self.encoder.failure) is not None
+        unsaved = self.encoder.unsaved()
+        events = [partial_event(each, self._invocation, self.mark, cut=cut_off) for each in unsaved]
         return events + await self._seals(adk, gate) + self._ending(cut)
 
     async def _seals(self, adk: Adk, gate: ToolGate) -> list[Event]:

@@ -2,7 +2,8 @@
 
 `MarkedSessions` stamps what is stored in a chat with the turn at hand. `RunConfig.custom_metadata` could do that for
 request/response runs, but ADK then copies it into every partial event, and in a live run one value would have to serve
-all turns.
+all turns. A live run also writes from several tasks, and whoever else has something to write has to use its handle of
+the session: a second one would make it fail.
 
 `SqliteSessions` keeps one connection open. ADK's own opens one for every operation, thread and all, which is most of
 the time to a first word, and with some dozens of chats at once ends in "database is locked".
@@ -12,7 +13,8 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncGenerator, Generator
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, cast
 
 import aiosqlite
 from google.adk.events.event import Event
@@ -27,7 +29,7 @@ _ON_OPEN = (
     "PRAGMA foreign_keys = ON",
     # A killed process loses nothing; after a power cut the last moments may be missing, the file is whole.
     "PRAGMA synchronous = NORMAL",
-    "PRAGMA busy_timeout = 10000",
+    "PRAGMA busy_timeout = 30000",
 )
 
 
@@ -38,12 +40,30 @@ class ChatKey(NamedTuple):
     chat: str
 
 
+class Scribe(Protocol):
+    """Says what is stored of a live run, and as part of what."""
+
+    def stamp(self, event: Event) -> bool:
+        """Stamp an event that is about to be stored; False leaves it out of the session."""
+        ...
+
+
+@dataclass
+class _Live:
+    """A chat in which a live run writes."""
+
+    scribe: Scribe
+    session: Session | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class MarkedSessions(BaseSessionService):
     """Somebody's session service; while a turn runs, every event stored in its chat is stamped."""
 
     def __init__(self, inner: BaseSessionService) -> None:
         self._inner = inner
         self._marks: dict[ChatKey, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._live: dict[ChatKey, _Live] = {}
 
     @contextlib.contextmanager
     def marking(
@@ -60,8 +80,32 @@ class MarkedSessions(BaseSessionService):
         """What the events of a chat are stamped with now; None when nothing runs."""
         return self._marks[key][0] if key in self._marks else None
 
+    @contextlib.contextmanager
+    def live(self, key: ChatKey, scribe: Scribe) -> Generator[None, None, None]:
+        """While a live run has this chat, its scribe stamps what is stored."""
+        self._live[key] = _Live(scribe)
+        try:
+            yield
+        finally:
+            del self._live[key]
+
+    def opened(self, session: Session) -> None:
+        """A live run writes with this handle, and so must everybody else."""
+        live = self._live.get(ChatKey(session.user_id, session.id))
+        if live is not None:
+            live.session = session
+
+    def handle(self, key: ChatKey) -> Session | None:
+        """The handle of the live run that has this chat."""
+        live = self._live.get(key)
+        return live.session if live is not None else None
+
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store an event, stamped."""
+        live = self._live.get(ChatKey(session.user_id, session.id))
+        if live is not None:
+            async with live.lock:
+                return await self._inner.append_event(session, event) if live.scribe.stamp(event) else event
         marks = self._marks.get(ChatKey(session.user_id, session.id))
         if marks is not None:
             mark, said = marks

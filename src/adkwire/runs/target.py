@@ -36,6 +36,8 @@ def load_target(target: str) -> Target:
         return _pick(_load_folder(path), attribute, target)
     if path.suffix == ".py":
         return _pick(_load_file(path), attribute, target)
+    if not attribute and path.is_file():
+        raise ConfigError(f"{target} is not a Python file: the name of one ends in .py.")
     if not attribute:
         raise ConfigError(f"{target} is neither a file, a folder nor of the form package.module:attribute.")
     return _pick(_load_module(place, target), attribute, target)

@@ -1,5 +1,6 @@
 """What the chat list and the history of a chat look like on the wire, read from ADK sessions."""
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -10,14 +11,15 @@ from msgspec import UNSET, UnsetType
 from adkwire.errors import Unprocessable
 from adkwire.gate.records import PendingCall, State
 from adkwire.runs.adk import CREATED, TITLE
-from adkwire.runs.history import Since, said_in, turns, user_parts
+from adkwire.runs.history import Since, Turn, said_in, turns, user_parts
 from adkwire.runs.parked import answered_since, sealed_since
 from adkwire.wire.chunks import Json
 from adkwire.wire.decoder import UserMessage
 from adkwire.wire.javascript import iso
-from adkwire.wire.messages import UIMessage
+from adkwire.wire.messages import TextPart, UIMessage
 
 _LONGEST_TITLE = 60
+_CURSOR = re.compile(r"[0-9]{10}\.[0-9]{6}~.+", re.ASCII)
 
 
 class ChatSummary(msgspec.Struct, rename="camel"):
@@ -110,7 +112,15 @@ def messages_of(
         if turn.user_id in open_turns:
             break
         messages += turn.messages(_since(calls) if turn is told[-1] else None)
-    return messages + [UIMessage(id=said.id, role="user", parts=user_parts(said.parts)) for said in open_turns.values()]
+    stored = {turn.user_id: turn for turn in told}
+    return messages + [message for said in open_turns.values() for message in _question(said, stored.get(said.id))]
+
+
+def _question(said: UserMessage, turn: Turn | None) -> list[UIMessage]:
+    """The user's message of a turn that is being written. What is said aloud is known from the session alone."""
+    if turn is not None and (turn.spoken or not said.parts):
+        return turn.question()
+    return [UIMessage(id=said.id, role="user", parts=user_parts(said.parts) or [TextPart(text="")])]
 
 
 def _since(calls: Sequence[PendingCall]) -> Since:
@@ -132,7 +142,7 @@ def page(messages: list[UIMessage], limit: int | None, before: str | None) -> tu
 
 def title_for(message: UserMessage) -> str:
     """A title made of the first words of a message."""
-    text = next((part for part in message.parts if isinstance(part, str)), "Image")
+    text = next((part for part in message.parts if isinstance(part, str)), "Image" if message.parts else "")
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
 
@@ -153,3 +163,10 @@ def created_at(session: Session | None) -> str:
 def cursor(session: Session) -> str:
     """Where a chat stands in the list: by its last change, newest first."""
     return f"{session.last_update_time:017.6f}~{session.id}"
+
+
+def check_cursor(text: str) -> str:
+    """A place in the list, if it is one."""
+    if _CURSOR.fullmatch(text) is None:
+        raise Unprocessable("`before` is no place in the list of chats: take the `next` of the page before.")
+    return text

@@ -1,8 +1,5 @@
 """create_app() for a server of its own, Bridge.router() for any FastAPI app."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,20 +8,17 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from adkwire.errors import MethodNotAllowed, NotFound, RequestError
 from adkwire.gate.policy import Policy
 from adkwire.runs import bridge as runs
-from adkwire.runs.adk import Target, warm_up
-from adkwire.server.chat import ChatRoutes
-from adkwire.server.chats import ChatsRoutes
-from adkwire.server.limits import Rates
-from adkwire.server.ops import OpsRoutes
-from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator, error_response
-from adkwire.server.socket import SocketRoutes, Sockets
+from adkwire.runs.adk import Target
+from adkwire.runs.serving import Serving
+from adkwire.server.doors import Doors, no_such_socket
+from adkwire.server.security import Authenticate, Guard, error_response
 from adkwire.settings import Settings
 from adkwire.stores.base import GateStore, Signals, StreamLog
 
@@ -77,72 +71,24 @@ class Bridge(runs.Bridge):
             signals=signals,
             offline_model=offline_model,
         )
-        self._authenticate = authenticate
-        self._rates = Rates(self.settings.chats_per_minute)
-        self._sockets = Sockets(self.settings.sockets_per_user)
+        self.doors = Doors(self, authenticate, self)
 
     def router(self) -> "APIRouter":
         """All routes under `/api`, guarded, for `app.include_router(...)`."""
         from fastapi import APIRouter  # only here: a server of its own does not need it
 
-        router = APIRouter(lifespan=self.lifespan)
+        router = APIRouter(lifespan=self.doors.lifespan)
         router.routes.extend(self.routes())
         return router
 
     def routes(self) -> list[BaseRoute]:
         """The same routes for a plain Starlette app."""
-        guard = self.guard()
-        preflight = guard.protect(guard.preflight, identity=False)
-        routes: list[BaseRoute] = [
-            Route(path, endpoint, methods=[method], include_in_schema=False)
-            for path, methods in self.endpoints(guard).items()
-            for method, endpoint in {**methods, "OPTIONS": preflight}.items()
-        ]
-        socket = SocketRoutes(self, self._sockets, self._rates)
-        return [*routes, WebSocketRoute("/api/chat/ws", guard.protect_socket(socket.chat))]
-
-    def guard(self) -> Guard:
-        """The door of this bridge's routes."""
-        return Guard(self.settings, self._authenticate or authenticator(self.settings))
-
-    def endpoints(self, guard: Guard) -> dict[str, dict[str, GuardedEndpoint]]:
-        """Every route by path and method, behind the guard."""
-        chat, chats, ops = ChatRoutes(self, self._rates), ChatsRoutes(self), OpsRoutes(self)
-        protect = guard.protect
-        return {
-            "/api/chat": {"POST": protect(chat.post)},
-            "/api/chat/{chat}/stream": {"GET": protect(chat.resume)},
-            "/api/chat/{chat}/stop": {"POST": protect(chat.stop)},
-            "/api/chat/{chat}/calls/{call}": {"POST": protect(chat.answer)},
-            "/api/gemini": {"POST": protect(chat.post_direct)},
-            "/api/chats": {"GET": protect(chats.index)},
-            "/api/chats/{chat}": {
-                "GET": protect(chats.show),
-                "PATCH": protect(chats.rename),
-                "DELETE": protect(chats.delete),
-            },
-            "/api/chats/{chat}/audit": {"GET": protect(chats.audit)},
-            "/api/events": {"GET": protect(chats.events)},
-            "/api/info": {"GET": protect(ops.info)},
-        }
+        return self.doors.routes()
 
     async def close(self, *, drain: float | None = None) -> None:
         """Take no more turns, let running ones end, and close each socket when what it follows has ended."""
-        self._sockets.drain()
-        await self._drain(self.settings.drain if drain is None else drain)
-        await self._sockets.close()
+        await self.doors.drain(self.settings.drain if drain is None else drain)
         await super().close(drain=0)
-
-    @asynccontextmanager
-    async def lifespan(self, app: object) -> AsyncGenerator[None]:
-        """Warm up at the start, let running answers end at the end."""
-        warming = asyncio.create_task(asyncio.to_thread(warm_up), name="adkwire-warm-up")
-        self.watch()
-        try:
-            yield
-        finally:
-            await warming
-            await self.close()
 
 
 def create_app(
@@ -160,31 +106,41 @@ def create_app(
         bridge = agent
     else:
         raise TypeError("a Bridge has its settings already; give create_app the agent, or the Bridge alone")
-    guard, ops = bridge.guard(), OpsRoutes(bridge)
-    health = [Route("/healthz", ops.healthz), Route("/readyz", ops.readyz)]
+    return served(bridge, bridge.doors)
+
+
+def served(bridge: Serving, doors: Doors, *more: BaseRoute) -> Starlette:
+    """The app of a server: its doors, `more` routes, health and the page."""
     app = Starlette(
-        routes=[*bridge.routes(), *health],
-        lifespan=bridge.lifespan,
+        routes=[*doors.routes(), *more, *doors.health()],
+        lifespan=doors.lifespan,
         exception_handlers={HTTPException: _http_error},
     )
     app.state.bridge = bridge
-    if bridge.settings.ui:
-        # Not a mount: what is unknown under /api must stay a 404 or a 405 of the API.
-        app.router.default = _Page(guard, app.router.not_found)
+    guard = doors.guard()
+    # Not a mount: what is unknown under /api must stay a 404 or a 405 of the API.
+    page = _Page(guard).endpoint if bridge.settings.ui else app.router.not_found
+    app.router.default = _Elsewhere(page, guard.protect_socket(no_such_socket))
     return app
+
+
+class _Elsewhere:
+    """What has no route: a file of the page, perhaps; never a socket."""
+
+    def __init__(self, page: ASGIApp, socket: ASGIApp) -> None:
+        self._apps = {"http": page, "websocket": socket}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._apps[scope["type"]](scope, receive, send)
 
 
 class _Page:
     """The built page: static files behind the Host check, with a policy that lets it load nothing from elsewhere."""
 
-    def __init__(self, guard: Guard, otherwise: ASGIApp) -> None:
+    def __init__(self, guard: Guard) -> None:
         folder = Path(str(files("adkwire") / "static"))
-        self._endpoint = guard.protect(self._serve, identity=False)
-        self._otherwise = otherwise
+        self.endpoint = guard.protect(self._serve, identity=False)
         self._files = StaticFiles(directory=folder, html=True) if (folder / "index.html").is_file() else None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (self._endpoint if scope["type"] == "http" else self._otherwise)(scope, receive, send)
 
     async def _serve(self, request: Request) -> Response:
         if self._files is None:

@@ -14,13 +14,13 @@ from starlette.types import Message, Send
 
 from adkwire.errors import Unprocessable
 from adkwire.gate.records import Given
-from adkwire.runs.bridge import Bridge
 from adkwire.runs.reading import Place, Reading
+from adkwire.runs.serving import Serving
 from adkwire.server.limits import Rates
 from adkwire.server.outbox import patience
 from adkwire.server.security import read_body, read_json_body, user_of
 from adkwire.stores.base import Batch
-from adkwire.wire.decoder import InputLimits, check_chat_id, decode_call_answer, decode_json, decode_request
+from adkwire.wire.decoder import CallBody, InputLimits, check_chat_id, decode_call_answer, decode_json, decode_request
 from adkwire.wire.profiles import Profile
 from adkwire.wire.recordings import Mode
 
@@ -47,7 +47,7 @@ _stop = msgspec.json.Decoder(_Stop)
 class ChatRoutes:
     """The routes of a conversation."""
 
-    def __init__(self, bridge: Bridge, rates: Rates) -> None:
+    def __init__(self, bridge: Serving, rates: Rates) -> None:
         settings = bridge.settings
         self._bridge = bridge
         self._limits = InputLimits(settings.max_parts, settings.max_part_bytes, settings.max_image_pixels)
@@ -97,16 +97,7 @@ class ChatRoutes:
         self._rates.take(user.id)
         if self._bridge.recorder is not None:
             self._bridge.recorder.frame(user.id, chat, "sse", raw)
-        given = Given(
-            approved=body.approved,
-            reason=body.reason or "",
-            args=body.args,
-            payload=body.payload,
-            scope=body.scope,
-            output=body.output,
-            error=UNSET if body.error is None else body.error,
-        )
-        call = await self._bridge.answer(user.id, chat, request.path_params["call"], given)
+        call = await self._bridge.answer(user.id, chat, request.path_params["call"], given_in(body))
         return Response(msgspec.json.encode({"state": call.state}), 202, media_type="application/json")
 
     def _stream(self, reading: Reading, profile: Profile) -> Response:
@@ -161,6 +152,19 @@ def frame(batch: Batch, event: bytes, profile: Profile) -> bytes:
         return b"" if data is None else event % (batch.first, data)
     fitted = enumerate(map(profile.fit_encoded, batch.entries), batch.first)
     return b"".join([event % (number, data) for number, data in fitted if data is not None])
+
+
+def given_in(body: CallBody) -> Given:
+    """What an answer says, for the gate."""
+    return Given(
+        approved=body.approved,
+        reason=body.reason or "",
+        args=body.args,
+        payload=body.payload,
+        scope=body.scope,
+        output=body.output,
+        error=UNSET if body.error is None else body.error,
+    )
 
 
 def place(text: str) -> Place:

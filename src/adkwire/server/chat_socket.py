@@ -10,17 +10,18 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
-from typing import TypeAlias, assert_never
+from typing import ClassVar, TypeAlias, assert_never
 
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from adkwire.errors import Conflict, RequestError, TooMany, Unavailable, Unprocessable
-from adkwire.runs.bridge import Bridge
-from adkwire.runs.reading import Reading
+from adkwire.runs.reading import Place, Reading
+from adkwire.runs.serving import Serving
 from adkwire.server.chat import place
 from adkwire.server.limits import Bucket, Rates, Seat
 from adkwire.server.outbox import GONE, Ending, Outbox
+from adkwire.stores.base import Batch
 from adkwire.wire.decoder import InputLimits
 from adkwire.wire.frames import (
     AbortFrame,
@@ -41,6 +42,7 @@ from adkwire.wire.frames import (
     start_frame,
 )
 from adkwire.wire.profiles import Profile
+from adkwire.wire.recordings import Mode
 
 logger = logging.getLogger("adkwire")
 
@@ -51,10 +53,10 @@ _FORGIVEN = 600.0
 """How many frames that belong to no request are taken in so many seconds, before somebody is up to something."""
 CLOSE_PATIENCE = 2.0
 """Seconds for a last word to get out."""
-_FAILED = "The server failed. Its log says why."
+FAILED = "The server failed. Its log says why."
 _RESTART = "The server is being restarted. It lets running answers end; connect again."
 
-_Work: TypeAlias = Callable[[], Awaitable[None]]
+Work: TypeAlias = Callable[[], Awaitable[None]]
 
 RESTARTS = Ending(1001, "the server restarts")
 ABUSED = Ending(1008, "too many malformed frames")
@@ -63,7 +65,7 @@ TOO_FAST = Ending(4429, "too many frames")
 STORE_AWAY = Ending(4503, "a store does not answer")
 
 
-class _Request:
+class Request:
     """One answer that a socket follows."""
 
     def __init__(self, request_id: str, chat: str) -> None:
@@ -88,7 +90,9 @@ class _Request:
 class ChatSocket:
     """One client's socket."""
 
-    def __init__(self, socket: WebSocket, user: str, bridge: Bridge, rates: Rates, seat: Seat, *, ours: bool) -> None:
+    _mode: ClassVar[Mode] = "websocket"
+
+    def __init__(self, socket: WebSocket, user: str, bridge: Serving, rates: Rates, seat: Seat, *, ours: bool) -> None:
         settings = bridge.settings
         parts = InputLimits(settings.max_parts, settings.max_part_bytes, settings.max_image_pixels)
         self._socket = socket
@@ -102,7 +106,7 @@ class ChatSocket:
         self._pace = Bucket(round(settings.controls_per_second * _BURST), _BURST)
         self._forbearance = Bucket(_MALFORMED, _FORGIVEN)
         self._out = Outbox(socket, settings.slow_reader)
-        self._requests: dict[str, _Request] = {}
+        self._requests: dict[str, Request] = {}
         self._tasks = asyncio.TaskGroup()
         self._active = time.monotonic()
         self._draining = False
@@ -111,12 +115,12 @@ class ChatSocket:
     async def serve(self) -> None:
         """Receive and send until one of both has enough. A message that has come in is handed over all the same."""
         async with self._tasks:
-            parts = [self._part(self._receive, "receive"), self._part(self._out.run, "send")]
+            parts = [self._part(self._receive, "receive"), self._part(self._send, "send")]
             try:
                 ending = await self._ending
             finally:
                 # What is still to be handed over or stopped may take a while: its client can come back meanwhile.
-                self._seat.leave()
+                self._leave()
                 for part in parts:
                     part.cancel()
                 for request in self._requests.values():
@@ -135,6 +139,10 @@ class ChatSocket:
             self._draining = True
             self._notice("server-restart", _RESTART)
             self._let_go()
+
+    def _leave(self) -> None:
+        """The client is gone, or has to go."""
+        self._seat.leave()
 
     def _part(self, work: Callable[[], Awaitable[Ending]], name: str) -> "asyncio.Task[None]":
         async def until_it_ends() -> None:
@@ -158,11 +166,12 @@ class ChatSocket:
             if message["type"] == "websocket.disconnect":
                 return GONE
             self._active = time.monotonic()
-            if self._pace.take():
-                return TOO_FAST
-            if not self._take(message.get("text")):
-                return ABUSED
+            if (ending := self._take(message)) is not None:
+                return ending
         return IDLE
+
+    async def _send(self) -> Ending:
+        return await self._out.run()
 
     async def _next(self) -> Message | None:
         """What the client sends next; None when nothing has happened on the socket for too long."""
@@ -177,9 +186,11 @@ class ChatSocket:
             except TimeoutError:
                 continue
 
-    def _take(self, text: str | None) -> bool:
-        """Do what a frame wants, or say what is wrong with it; False when that has been said too often."""
-        request_id = None
+    def _take(self, message: Message) -> Ending | None:
+        """Do what a frame wants, or say what is wrong with it; an ending when that has been said too often."""
+        if self._pace.take():
+            return TOO_FAST
+        request_id, text = None, message.get("text")
         try:
             if text is None:
                 raise Unprocessable("Binary frames are not taken here.")
@@ -189,24 +200,27 @@ class ChatSocket:
             self._obey(decode_frame(head, raw, self._limits, ours=self._ours), raw)
         except RequestError as error:
             if request_id is None:
-                self._notice(error.code, _words(error))
-                return not self._forbearance.take()
+                self._notice(error.code, words_of(error))
+                return self._suffer()
             self._refuse(request_id, error)
-        return True
+        return None
+
+    def _suffer(self) -> Ending | None:
+        """One more frame that makes no sense."""
+        return ABUSED if self._forbearance.take() else None
 
     def _obey(self, frame: ClientFrame, raw: bytes) -> None:
         match frame:
             case SendFrame():
                 self._admit(frame.request_id)
                 self._rates.take(self._user)
-                if self._bridge.recorder is not None:
-                    self._bridge.recorder.frame(self._user, frame.turn.chat, "websocket", raw)
-                request = _Request(frame.request_id, frame.turn.chat)
+                self._record(frame.turn.chat, raw)
+                request = Request(frame.request_id, frame.turn.chat)
                 request.starting = True
                 self._begin(request, partial(self._answer, request, frame))
             case ResumeFrame():
                 self._admit(frame.request_id)
-                request = _Request(frame.request_id, frame.chat)
+                request = Request(frame.request_id, frame.chat)
                 self._begin(request, partial(self._resume, request, frame))
             case AbortFrame():
                 if (request := self._requests.get(frame.request_id)) is not None:
@@ -216,17 +230,21 @@ class ChatSocket:
             case _:
                 assert_never(frame)
 
+    def _record(self, chat: str, raw: bytes) -> None:
+        if self._bridge.recorder is not None:
+            self._bridge.recorder.frame(self._user, chat, self._mode, raw)
+
     def _admit(self, request_id: str) -> None:
         if request_id in self._requests:
             raise Conflict("A request with this id is being answered on this socket.")
         if len(self._requests) >= self._bridge.settings.socket_requests:
             raise TooMany("Too many answers are followed on this socket.", retry_after=1)
 
-    def _begin(self, request: _Request, work: _Work) -> None:
+    def _begin(self, request: Request, work: Work) -> None:
         self._requests[request.id] = request
         request.task = self._tasks.create_task(self._carry(request, work), name=f"adkwire-socket-{request.id[:40]}")
 
-    async def _carry(self, request: _Request, work: _Work) -> None:
+    async def _carry(self, request: Request, work: Work) -> None:
         """Do the work of a request; what goes wrong with it does not touch the others."""
         try:
             await work()
@@ -240,23 +258,22 @@ class ChatSocket:
             self._refuse(request.id, error)
         except Exception:
             logger.exception("a request on a socket failed")
-            self._out.put(self._error(request.id, _FAILED, "internal"))
+            self._out.put(self._error(request.id, FAILED, "internal"))
         finally:
             self._forget(request)
             self._let_go()
 
-    async def _answer(self, request: _Request, frame: SendFrame) -> None:
+    async def _answer(self, request: Request, frame: SendFrame) -> None:
         turn = frame.turn
         run = await self._bridge.start(self._user, turn)
         request.starting = False
         # Who answers calls has their message already.
         whole = turn.message is not None or turn.answers is None
-        profile = Profile.declared(frame.client or turn.client or self._client)
-        await self._tell(request, self._bridge.reading(run, whole=whole), profile)
+        await self._tell(request, self._bridge.reading(run, whole=whole), self._profile(frame))
 
-    async def _resume(self, request: _Request, frame: ResumeFrame) -> None:
+    async def _resume(self, request: Request, frame: ResumeFrame) -> None:
         after = place(frame.after) if frame.after is not None else None
-        reading = await self._bridge.follow(self._user, frame.chat, after)
+        reading = await self._follow(frame, after)
         if reading is None:
             self._forget(request)
             self._out.put(no_active_frame(request.id))
@@ -266,39 +283,49 @@ class ChatSocket:
         profile = Profile.declared(frame.client or self._client)
         await self._tell(request, reading, profile, first=first, behind=behind)
 
+    async def _follow(self, frame: ResumeFrame, after: Place | None) -> Reading | None:
+        return await self._bridge.follow(self._user, frame.chat, after)
+
+    def _profile(self, frame: SendFrame) -> Profile:
+        return Profile.declared(frame.client or frame.turn.client or self._client)
+
     async def _tell(
-        self, request: _Request, reading: Reading, profile: Profile, *, first: int = 0, behind: int = -1
+        self, request: Request, reading: Reading, profile: Profile, *, first: int = 0, behind: int = -1
     ) -> None:
         """Send a run to its end."""
-        request.run = reading.run
-        if request.aborted:
-            self._stop(request)
-        if request.left:
+        if not self._bind(request, reading):
             return
         run = reading.run if self._ours else None
         frames = ChunkFrames(request.id, profile, run=run, first=first, behind=behind)
         self._out.put(start_frame(request.id))
         async with aclosing(reading.batches) as batches:
             async for batch in batches:
-                request.over = request.over or batch.closed or any(map(is_last, batch.entries[-1:]))
+                note_end(request, batch)
                 if told := frames.of(batch.first, batch.entries):
                     await self._out.put(*told)
         self._forget(request)
         self._out.put(end_frame(request.id))
 
-    def _abort(self, request: _Request) -> None:
+    def _bind(self, request: Request, reading: Reading) -> bool:
+        """A request has its run; False when nobody waits for it any more."""
+        request.run = reading.run
+        if request.aborted:
+            self._stop(request)
+        return not request.left
+
+    def _abort(self, request: Request) -> None:
         """Stop the run of a request, once it has one. How it ends is still told."""
         if not request.aborted:
             request.aborted = True
             if request.run is not None:
                 self._stop(request)
 
-    def _stop(self, request: _Request) -> None:
+    def _stop(self, request: Request) -> None:
         if not request.over:
             # A task that nobody cancels: the client may go away right after it said stop.
             self._tasks.create_task(self._stopped(request), name="adkwire-socket-stop")
 
-    async def _stopped(self, request: _Request) -> None:
+    async def _stopped(self, request: Request) -> None:
         try:
             await self._bridge.stop(self._user, request.chat, request.run)
         except RequestError as error:
@@ -306,7 +333,7 @@ class ChatSocket:
         except Exception:
             logger.exception("an answer could not be stopped")
 
-    def _forget(self, request: _Request) -> None:
+    def _forget(self, request: Request) -> None:
         """A request is over before its client is told so: it may use the id again."""
         if self._requests.get(request.id) is request:
             del self._requests[request.id]
@@ -317,7 +344,7 @@ class ChatSocket:
             self._out.put().add_done_callback(lambda _: self.end(RESTARTS))
 
     def _refuse(self, request_id: str, error: RequestError) -> None:
-        self._out.put(self._error(request_id, _words(error), error.code))
+        self._out.put(self._error(request_id, words_of(error), error.code))
 
     def _error(self, request_id: str, text: str, code: str) -> str:
         return error_frame(request_id, text, code if self._ours else None)
@@ -327,5 +354,11 @@ class ChatSocket:
             self._out.put(notice_frame("warning", code, text))
 
 
-def _words(error: RequestError) -> str:
+def note_end(request: Request, batch: Batch) -> None:
+    """See whether a run has written the last of it."""
+    request.over = request.over or batch.closed or any(map(is_last, batch.entries[-1:]))
+
+
+def words_of(error: RequestError) -> str:
+    """What somebody is told who is refused."""
     return f"{error.message} {error.hint}" if error.hint else error.message

@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from adkwire.errors import Unprocessable
-from adkwire.runs.bridge import Bridge
+from adkwire.runs import views
 from adkwire.runs.news import Item
+from adkwire.runs.serving import Serving
 from adkwire.server.chat import EventStream
 from adkwire.server.security import read_json_body, user_of
 from adkwire.wire.chunks import encode_chunk
@@ -30,13 +31,13 @@ _title_body = msgspec.json.Decoder(_Title)
 class ChatsRoutes:
     """The chat list and one chat's history."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Serving) -> None:
         self._bridge = bridge
 
     async def index(self, request: Request) -> Response:
         """The user's chats, newest first."""
         limit = _limit(request) or _DEFAULT_PAGE
-        page = await self._bridge.chats(user_of(request).id, limit=limit, before=request.query_params.get("before"))
+        page = await self._bridge.chats(user_of(request).id, limit=limit, before=_cursor(request))
         return as_json(page)
 
     async def show(self, request: Request) -> Response:
@@ -81,6 +82,11 @@ def as_json(value: object) -> Response:
 
 def _chat(request: Request) -> str:
     return check_chat_id(request.path_params["chat"])
+
+
+def _cursor(request: Request) -> str | None:
+    text = request.query_params.get("before")
+    return None if text is None else views.check_cursor(text)
 
 
 def _limit(request: Request) -> int | None:

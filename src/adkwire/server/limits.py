@@ -20,14 +20,14 @@ class Bucket:
         self._left = float(size)
         self.used_at = clock()
 
-    def take(self) -> float:
-        """Use one token: 0, or in how many seconds there will be one."""
+    def take(self, count: float = 1) -> float:
+        """Use one token, or so many: 0, or in how many seconds they will be there."""
         now = self._clock()
         self._left = min(self._size, self._left + (now - self.used_at) * self._size / self._seconds)
         self.used_at = now
-        if self._left < 1:
-            return (1 - self._left) * self._seconds / self._size
-        self._left -= 1
+        if self._left < count:
+            return (count - self._left) * self._seconds / self._size
+        self._left -= count
         return 0.0
 
 

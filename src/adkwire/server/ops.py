@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from adkwire.errors import Unavailable
-from adkwire.runs.bridge import Bridge
+from adkwire.runs.serving import Serving
 from adkwire.server.chats import as_json
 from adkwire.server.security import error_response
 
@@ -14,7 +14,7 @@ from adkwire.server.security import error_response
 class OpsRoutes:
     """What operators and pages ask first."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Serving) -> None:
         self._bridge = bridge
 
     async def healthz(self, request: Request) -> Response:

@@ -1,12 +1,22 @@
-"""Outbox: the one way out of a socket."""
+"""Outbox: the one way out of a socket.
+
+There are two classes of delivery. Words keep their order and none is lost. Sound goes when no words wait, is void when
+somebody speaks over it, and of what a slow client does not take the oldest is left out.
+"""
 
 import asyncio
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from adkwire.wire.live_frames import is_older
+
 _SLICE = 256_000
 """Bytes for which a reader gets the patience of the settings: a large picture may take longer."""
+_SOUND_BYTES = 2_880_000
+"""How much sound waits: a minute of it. A model speaks faster than anybody can listen."""
 
 
 def patience(seconds: float, size: int) -> float:
@@ -25,36 +35,111 @@ GONE = Ending(1006, "the client is gone")
 SLOW = Ending(4408, "slow reader")
 
 
+_Frame: TypeAlias = str | bytes
+
+
+class Sound(NamedTuple):
+    """A piece of sound that waits. It becomes a frame when its turn comes; None when nobody wants it any more."""
+
+    generation: int
+    size: int
+    frame: Callable[[], _Frame | None]
+
+
+class _Words(NamedTuple):
+    frames: Sequence[_Frame]
+    sent: "asyncio.Future[None] | None" = None
+
+
 class Outbox:
     """Sends what others put into it: keeps the order, and notices when nothing is taken any more."""
 
-    def __init__(self, socket: WebSocket, patience: float) -> None:
+    def __init__(self, socket: WebSocket, patience: float, sound_bytes: int = _SOUND_BYTES) -> None:
         self._socket = socket
         self._patience = patience
-        self._waiting: asyncio.Queue[tuple[list[str], asyncio.Future[None]]] = asyncio.Queue()
+        self._sound_bytes = sound_bytes
+        self._words: deque[_Words] = deque()
+        self._sound: deque[Sound] = deque()
+        self._sound_size = 0
+        self._more = asyncio.Event()
+        self._silent = asyncio.Event()
+        self._silent.set()
+        self.dropped = 0
+        """Pieces of sound that the client was too slow for."""
 
-    def put(self, *frames: str) -> "asyncio.Future[None]":
-        """Send frames behind all others; done when they are sent, which those with much to say must await."""
+    def put(self, *frames: str, first: bool = False) -> "asyncio.Future[None]":
+        """Send frames behind all others, or before; done when they are sent. Those with much to say must await it."""
         sent = asyncio.get_running_loop().create_future()
-        self._waiting.put_nowait((list(frames), sent))
+        words = _Words(frames, sent)
+        if first:
+            self._words.appendleft(words)
+        else:
+            self._words.append(words)
+        self._more.set()
         return sent
+
+    def put_sound(self, sound: Sound) -> None:
+        """Send a piece of sound, when there is time for it."""
+        self._sound.append(sound)
+        self._sound_size += sound.size
+        while self._sound_size > self._sound_bytes and len(self._sound) > 1:
+            self._pop()
+            self.dropped += 1
+        self._silent.clear()
+        self._more.set()
+
+    def hush(self, generation: int) -> None:
+        """Forget sound that is older than this generation."""
+        kept = [sound for sound in self._sound if not is_older(sound.generation, generation)]
+        self._sound = deque(kept)
+        self._sound_size = sum(sound.size for sound in kept)
+        if not kept:
+            self._silent.set()
+
+    async def silent(self) -> None:
+        """Wait until no sound waits."""
+        await self._silent.wait()
 
     async def run(self) -> Ending:
         """Send what there is to send; ends when that cannot be done."""
         unread = 0
         try:
             while True:
-                frames, sent = await self._waiting.get()
+                frames, sent = await self._next()
                 size = sum(map(len, frames))
                 # A server takes what it is given at once, and only then makes the next wait.
                 async with asyncio.timeout(patience(self._patience, unread + size)):
                     for frame in frames:
-                        await self._socket.send_text(frame)
+                        await self._send(frame)
                 unread = size
-                if not sent.done():
+                if sent is not None and not sent.done():
                     sent.set_result(None)
         except TimeoutError:
             return SLOW
         except (WebSocketDisconnect, RuntimeError):
             # The latter when the server has closed it by itself and we do not know yet.
             return GONE
+
+    async def _next(self) -> _Words:
+        while True:
+            if self._words:
+                return self._words.popleft()
+            if self._sound:
+                if (frame := self._pop().frame()) is not None:
+                    return _Words([frame])
+            else:
+                self._more.clear()
+                await self._more.wait()
+
+    def _pop(self) -> Sound:
+        sound = self._sound.popleft()
+        self._sound_size -= sound.size
+        if not self._sound:
+            self._silent.set()
+        return sound
+
+    async def _send(self, frame: _Frame) -> None:
+        if isinstance(frame, str):
+            await self._socket.send_text(frame)
+        else:
+            await self._socket.send_bytes(frame)

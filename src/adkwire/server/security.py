@@ -31,6 +31,7 @@ from adkwire.errors import (
     TooMany,
     Unauthorized,
     UnsupportedType,
+    UpgradeRequired,
 )
 from adkwire.settings import Settings
 
@@ -103,7 +104,17 @@ def authenticator(settings: Settings) -> Authenticate:
         return local_user
     if settings.token is None or not settings.token.get_secret_value():
         raise ConfigError("--auth token needs a token: set ADKWIRE_TOKEN.")
-    return token_user(settings.token.get_secret_value())
+    return token_user(_sendable(settings.token.get_secret_value()))
+
+
+def _sendable(token: str) -> str:
+    """A token that every client can put into a header."""
+    if not (token.isascii() and token.isprintable() and token == token.strip()):
+        raise ConfigError(
+            "ADKWIRE_TOKEN does not fit into a header: take letters, digits and signs of ASCII, "
+            "with no blank at either end."
+        )
+    return token
 
 
 def is_loopback(host: str) -> bool:
@@ -147,6 +158,9 @@ class Guard:
 
     def check_host(self, headers: Headers) -> None:
         """Refuse a Host that is not ours: a page of another site that points its name at us."""
+        if len(headers.getlist("host")) > 1:
+            # A proxy in front may have looked at the other one.
+            raise BadRequest("A request has one Host header.")
         found = _HOST.fullmatch(headers.get("host", ""))
         name = (found[1] or found[2]).lower() if found else ""
         if not name or (name not in self._hosts and "*" not in self._hosts):
@@ -305,6 +319,8 @@ def error_response(error: RequestError | None) -> Response:
         headers["retry-after"] = str(max(1, round(error.retry_after)))
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
+    if isinstance(error, UpgradeRequired):
+        headers["upgrade"] = "websocket"
     return Response(msgspec.json.encode({"error": body}), status, headers, "application/json")
 
 

@@ -1,13 +1,14 @@
 """WS /api/chat/ws: who may have a socket, and what becomes of all of them when the server goes down."""
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.websockets import WebSocket
 
 from adkwire.errors import Unavailable
-from adkwire.runs.bridge import Bridge
+from adkwire.runs.serving import Serving
 from adkwire.server.chat_socket import CLOSE_PATIENCE, RESTARTS, ChatSocket
-from adkwire.server.limits import Rates, Seats
+from adkwire.server.limits import Rates, Seat, Seats
 from adkwire.server.outbox import Ending
 from adkwire.server.security import chosen_subprotocol, user_of
 from adkwire.wire.frames import SUBPROTOCOL
@@ -18,7 +19,7 @@ TOO_MANY = Ending(4429, "too many sockets")
 class SocketRoutes:
     """The sockets of a server."""
 
-    def __init__(self, bridge: Bridge, sockets: "Sockets", rates: Rates) -> None:
+    def __init__(self, bridge: Serving, sockets: "Sockets", rates: Rates) -> None:
         self._bridge = bridge
         self._sockets = sockets
         self._rates = rates
@@ -26,17 +27,11 @@ class SocketRoutes:
     async def chat(self, socket: WebSocket) -> None:
         """Talk until one of both has enough."""
         user, subprotocol = user_of(socket).id, chosen_subprotocol(socket, SUBPROTOCOL)
-        self._sockets.refuse_when_closing()
-        await socket.accept(subprotocol)
-        seat = self._sockets.seats.take(user)
-        if seat is None:
-            await socket.close(*TOO_MANY)
-            return
-        try:
-            chat = ChatSocket(socket, user, self._bridge, self._rates, seat, ours=subprotocol == SUBPROTOCOL)
-            await self._sockets.serve(chat)
-        finally:
-            seat.leave()
+
+        def made(seat: Seat) -> ChatSocket:
+            return ChatSocket(socket, user, self._bridge, self._rates, seat, ours=subprotocol == SUBPROTOCOL)
+
+        await self._sockets.admit(socket, user, subprotocol, made)
 
 
 class Sockets:
@@ -52,6 +47,21 @@ class Sockets:
         """No new sockets while the server goes down."""
         if self._closing:
             raise Unavailable("The server is going down.", hint="Try again in a moment.")
+
+    async def admit(
+        self, socket: WebSocket, user: str, subprotocol: str | None, made: Callable[[Seat], ChatSocket]
+    ) -> None:
+        """Accept a socket and serve what is made of it, if its user has not too many."""
+        self.refuse_when_closing()
+        await socket.accept(subprotocol)
+        seat = self.seats.take(user)
+        if seat is None:
+            await socket.close(*TOO_MANY)
+            return
+        try:
+            await self.serve(made(seat))
+        finally:
+            seat.leave()
 
     async def serve(self, socket: ChatSocket) -> None:
         """Serve a socket, and know of it meanwhile."""

@@ -13,7 +13,8 @@ from adkwire.errors import Unavailable
 
 logger = logging.getLogger("adkwire")
 
-_BUSY_TIMEOUT = 10.0
+_BUSY_TIMEOUT = 30.0
+"""Seconds: a disk that others keep busy may take that long, and a message that failed is worse than one that waits."""
 
 _T = TypeVar("_T")
 Work = Callable[[sqlite3.Connection], _T]

@@ -3,11 +3,30 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from adkwire.testing.scripted import ScriptedModel, ScriptExhaustedError
-from adkwire.testing.steps import Call, Cite, ErrorCode, Fail, Raw, Say, Show, Source, Step, Think, Wait
+from adkwire.testing.scripted import ScriptedConnection, ScriptedModel, ScriptExhaustedError
+from adkwire.testing.speech import Manner
+from adkwire.testing.steps import (
+    Call,
+    Cite,
+    Drop,
+    ErrorCode,
+    Fail,
+    GoAway,
+    Raw,
+    Resumption,
+    Say,
+    Show,
+    Source,
+    Step,
+    Think,
+    Wait,
+)
 
 if TYPE_CHECKING:
     from adkwire.testing.gemini import GeminiEmulator
+    from adkwire.testing.gemini_live import GeminiLive, LiveReceived, LiveSession, LiveTurn
+    from adkwire.testing.gemini_live_wire import GeminiLiveStep, Generated, Hear, Interrupt, Sound
+    from adkwire.testing.gemini_talk import Frame
     from adkwire.testing.gemini_wire import (
         Block,
         Cut,
@@ -27,21 +46,36 @@ __all__ = [
     "Call",
     "Cite",
     "Cut",
+    "Drop",
     "ErrorCode",
     "Fail",
     "Finish",
+    "Frame",
     "GeminiEmulator",
+    "GeminiLive",
+    "GeminiLiveStep",
     "GeminiRequest",
     "GeminiStep",
+    "Generated",
+    "GoAway",
+    "Hear",
     "HttpError",
+    "Interrupt",
+    "LiveReceived",
+    "LiveSession",
+    "LiveTurn",
+    "Manner",
     "Quote",
     "Raw",
+    "Resumption",
     "RunCode",
     "Say",
     "ScriptExhaustedError",
+    "ScriptedConnection",
     "ScriptedModel",
     "Send",
     "Show",
+    "Sound",
     "Source",
     "Step",
     "StreamCall",
@@ -53,6 +87,9 @@ __all__ = [
 _LATE = {
     "assert_valid_stream": "valid_stream",
     "GeminiEmulator": "gemini",
+    "Frame": "gemini_talk",
+    **dict.fromkeys(("GeminiLive", "LiveReceived", "LiveSession", "LiveTurn"), "gemini_live"),
+    **dict.fromkeys(("GeminiLiveStep", "Generated", "Hear", "Interrupt", "Sound"), "gemini_live_wire"),
     **dict.fromkeys(
         (
             "Block",

@@ -5,8 +5,11 @@ import contextlib
 import functools
 import json
 import re
+import ssl
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, cast
 
 import uvicorn
@@ -15,9 +18,14 @@ from google.genai import types
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 from starlette.types import Send as AsgiSend
+from starlette.websockets import WebSocket
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
+from adkwire.testing.gemini_door import certify, listening
+from adkwire.testing.gemini_live import GeminiLive, LiveScript
+from adkwire.testing.gemini_live_wire import GeminiLiveStep
 from adkwire.testing.gemini_wire import (
     Cut,
     GeminiRequest,
@@ -49,6 +57,9 @@ class GeminiEmulator:
         async with GeminiEmulator([[Say("Hello.")], [HttpError(503, "UNAVAILABLE")]]) as gemini:
             agent = LlmAgent(name="helper", model=Gemini(model="gemini-2.5-flash", **gemini.model_kwargs))
 
+    Live sessions are answered by `live`: turns of the model, one after the other in each conversation, or a function
+    from the `LiveTurn` to the steps. Without it the model repeats what it hears. They are found in `.live`.
+
     What the real API refuses is refused here: no key, an unknown model, calls without their responses. `models` names
     the models there are; without it any name that begins with `gemini-` is known.
     """
@@ -58,16 +69,20 @@ class GeminiEmulator:
         replies: Sequence[Iterable[GeminiStep]] | None = None,
         *,
         script: Script | None = None,
+        live: Sequence[Iterable[GeminiLiveStep]] | LiveScript | None = None,
         models: Collection[str] | None = None,
     ) -> None:
-        if (replies is None) == (script is None):
-            raise ValueError("a GeminiEmulator takes either replies or script")
+        if (replies is not None and script is not None) or (replies is None and script is None and live is None):
+            raise ValueError("a GeminiEmulator takes either replies or script, or live alone")
+        self.live = GeminiLive(live, models)
+        """The Live sessions."""
         self.requests: list[GeminiRequest] = []
         """Every request that could be read, refused or not."""
         self._replies = replies or ()
         self._script = script
         self._models = models
         self._port = 0
+        self._certificate = Path()
         self._connections: dict[tuple[str, int], asyncio.Transport] = {}
         self._running = AsyncExitStack()
         self._thread = ExitStack()
@@ -85,6 +100,7 @@ class GeminiEmulator:
             "GOOGLE_API_KEY": _KEY,
             "GOOGLE_GENAI_USE_VERTEXAI": "false",
             "GOOGLE_GENAI_USE_ENTERPRISE": "false",
+            "SSL_CERT_FILE": str(self._certificate),  # Live goes over TLS, whatever the base URL says
         }
 
     @property
@@ -92,7 +108,9 @@ class GeminiEmulator:
         """Arguments for ADK's `Gemini(...)`."""
         # Proxies and projects of the environment are not for 127.0.0.1, and plain HTTP needs no certificates.
         plain = {"trust_env": False, "verify": False}
-        options = types.HttpOptions(base_url=self.base_url, client_args=plain, async_client_args=plain)
+        trust = ssl.create_default_context(cafile=self._certificate)
+        live = {**plain, "ssl": trust, "proxy": None}
+        options = types.HttpOptions(base_url=self.base_url, client_args=plain, async_client_args=live)
         return {"client_kwargs": {"api_key": _KEY, "enterprise": False, "http_options": options}}
 
     async def __aenter__(self) -> Self:
@@ -118,23 +136,25 @@ class GeminiEmulator:
             self._app,
             interface="asgi3",
             proxy_headers=False,
-            ws="none",
+            ws=_Socket,
+            ws_ping_interval=None,
             lifespan="off",
             log_config=None,
             access_log=False,
         )
-        connect = functools.partial(_Protocol, config, state, {}, connections=self._connections)
-        server = await asyncio.get_running_loop().create_server(connect, "127.0.0.1", 0)
-        self._port = server.sockets[0].getsockname()[1]
-        try:
-            yield
-        finally:
-            server.close()
+        connect = functools.partial(_Protocol, config, state, {_CONNECTIONS: self._connections})
+        with tempfile.TemporaryDirectory() as folder:
+            self._certificate, tls = certify(Path(folder))
+            async with listening(connect, tls) as self._port:
+                yield
             for connection in list(self._connections.values()):
                 connection.abort()
             await asyncio.gather(*state.tasks, return_exceptions=True)
 
     async def _app(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
+        if scope["type"] == "websocket":
+            await self.live.serve(WebSocket(scope, receive, send), self._connections[scope["client"]].abort)
+            return
         request = Request(scope, receive)
         answer = _Answer(send, self._connections[scope["client"]])
         found = _PATH.fullmatch(scope["path"])
@@ -264,17 +284,24 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
+_CONNECTIONS = "connections"
+
+
 class _Protocol(H11Protocol):
     """uvicorn's, but its connections can be found: ASGI has no word for cutting one."""
 
-    def __init__(self, *args: Any, connections: "dict[tuple[str, int], asyncio.Transport]") -> None:
-        super().__init__(*args)
-        self._found = connections
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        self._found[transport.get_extra_info("peername")] = transport
+        self.app_state[_CONNECTIONS][transport.get_extra_info("peername")] = transport
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._found.pop(self.transport.get_extra_info("peername"), None)
+        self.app_state[_CONNECTIONS].pop(self.client, None)
+
+
+class _Socket(WebSocketsSansIOProtocol):
+    """What a connection becomes by an upgrade, which is found in the same place."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.app_state[_CONNECTIONS].pop(self.client, None)

@@ -224,13 +224,14 @@ def merged(chunks: Sequence[Json]) -> Json:
         for found in chunk.get("candidates", ()):
             candidate |= found
             for part in found["content"].get("parts", ()):
-                _join(parts, part)
+                joined(parts, part)
     if candidate:
         whole["candidates"] = [{**candidate, "content": {"role": "model", **({"parts": parts} if parts else {})}}]
     return whole
 
 
-def _join(parts: list[Json], part: Json) -> None:
+def joined(parts: list[Json], part: Json) -> None:
+    """Add a part; text goes on where text of the same kind is the last one."""
     last = parts[-1] if parts else {}
     if "text" in part and "text" in last and part.get("thought") == last.get("thought"):
         parts[-1] = {**last, "text": last["text"] + part["text"]}
@@ -297,10 +298,16 @@ def _count(content: Json, kind: str) -> int:
 
 def _is_part(part: Json) -> bool:
     if "inlineData" in part:
-        data: str = part["inlineData"].get("data", "")
-        try:
-            found = base64.b64decode(data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4), validate=True)
-        except binascii.Error:
+        found = decoded(part["inlineData"].get("data", ""))
+        if found is None:
             return False
         part["inlineData"]["data"] = base64.b64encode(found).decode()
     return any(name in part for name in _DATA)
+
+
+def decoded(data: str) -> bytes | None:
+    """The bytes of base64 in either alphabet, padded or not; nothing if it is none."""
+    try:
+        return base64.b64decode(data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4), validate=True)
+    except binascii.Error:
+        return None

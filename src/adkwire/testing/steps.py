@@ -5,10 +5,10 @@ import copy
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, NoReturn, assert_never
 
 from google.adk.models.llm_response import LlmResponse
-from google.genai import types
+from google.genai import errors, types
 
 # A word with the space after it; scripts without spaces are cut every few characters, as tokens are.
 _WORDS = re.compile(r"[\u3000-\u9fff\uff00-\uffef]{1,3}\s*|[^\s\u3000-\u9fff\uff00-\uffef]+\s*|\s+")
@@ -91,7 +91,32 @@ class Raw:
     response: LlmResponse
 
 
-Step = Say | Think | Call | Show | Cite | Fail | ErrorCode | Wait | Raw
+@dataclass(frozen=True)
+class Drop:
+    """The connection ends with this close code; 1006 is a cut without a word. Nothing follows it."""
+
+    code: int = 1006
+    reason: str = "dropped"
+
+
+@dataclass(frozen=True)
+class GoAway:
+    """The model will end the live connection soon. Nothing happens in a request."""
+
+    seconds: float = 10
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """A new handle, by which the live conversation can be resumed; or the word that there is none now.
+
+    Nothing happens in a request.
+    """
+
+    resumable: bool = True
+
+
+Step = Say | Think | Call | Show | Cite | Fail | ErrorCode | Wait | Raw | Drop | GoAway | Resumption
 
 
 async def play(
@@ -102,7 +127,7 @@ async def play(
     With `stream`: partial responses, each after `delay` seconds, then the whole content once more in a final one.
     Without: only the final one. A turn of nothing but `Raw` (and `Wait`) steps gets no final response of ours.
     """
-    answer = _Answer(model, prompt_tokens)
+    answer = Answer(model, prompt_tokens)
     raw = False
     for step in steps:
         match step:
@@ -119,8 +144,12 @@ async def play(
                 yield response
             case Cite(sources):
                 answer.sources += sources
+            case Drop(code, reason):
+                drop(code, reason)
+            case GoAway() | Resumption():
+                pass
             case Say() | Think() | Call() | Show():
-                for part in _parts(step):
+                for part in parts_of(step):
                     answer.add(part)
                     if stream:
                         await asyncio.sleep(delay)
@@ -131,6 +160,11 @@ async def play(
         yield answer.final()
 
 
+def drop(code: int, reason: str) -> NoReturn:
+    """Raise what google-genai raises when the other side has closed the connection."""
+    raise errors.APIError(code, reason)
+
+
 def words(text: str, chunk: int | None = None) -> list[str]:
     """Cut a text into the pieces it is streamed in; joined they are the text again."""
     if chunk is None:
@@ -138,7 +172,7 @@ def words(text: str, chunk: int | None = None) -> list[str]:
     return [text[at : at + chunk] for at in range(0, len(text), chunk)]
 
 
-class _Answer:
+class Answer:
     """Collects the parts of a turn for its final response."""
 
     def __init__(self, model: str, prompt_tokens: int) -> None:
@@ -150,9 +184,11 @@ class _Answer:
 
     @property
     def empty(self) -> bool:
+        """Whether there is nothing to say."""
         return not self.parts and not self.sources
 
     def add(self, part: types.Part) -> None:
+        """Take a piece; texts of one kind that follow each other are one part."""
         self.tokens += 1
         last = self.parts[-1] if self.parts else None
         if last and last.text is not None and part.text is not None and last.thought == part.thought:
@@ -160,22 +196,36 @@ class _Answer:
         else:
             self.parts.append(part)
 
+    @property
+    def usage(self) -> types.GenerateContentResponseUsageMetadata:
+        """A token for each piece."""
+        return types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=self.prompt_tokens,
+            candidates_token_count=self.tokens,
+            total_token_count=self.prompt_tokens + self.tokens,
+        )
+
+    @property
+    def grounding(self) -> types.GroundingMetadata | None:
+        """The sources, if there are any."""
+        pages = [types.GroundingChunkWeb(uri=source.uri, title=source.title) for source in self.sources]
+        chunks = [types.GroundingChunk(web=page) for page in pages]
+        return types.GroundingMetadata(grounding_chunks=chunks) if chunks else None
+
     def final(self) -> LlmResponse:
+        """The whole turn."""
         return LlmResponse(
             content=_content(self.parts),
             partial=False,
             finish_reason=types.FinishReason.STOP,
-            usage_metadata=types.GenerateContentResponseUsageMetadata(
-                prompt_token_count=self.prompt_tokens,
-                candidates_token_count=self.tokens,
-                total_token_count=self.prompt_tokens + self.tokens,
-            ),
-            grounding_metadata=_grounding(self.sources) if self.sources else None,
+            usage_metadata=self.usage,
+            grounding_metadata=self.grounding,
             model_version=self.model,
         )
 
 
-def _parts(step: Say | Think | Call | Show) -> Iterator[types.Part]:
+def parts_of(step: Say | Think | Call | Show) -> Iterator[types.Part]:
+    """The parts a step is streamed in."""
     match step:
         case Say(text, chunk):
             yield from (types.Part(text=piece) for piece in words(text, chunk))
@@ -191,8 +241,3 @@ def _parts(step: Say | Think | Call | Show) -> Iterator[types.Part]:
 
 def _content(parts: list[types.Part]) -> types.Content:
     return types.Content(role="model", parts=parts)
-
-
-def _grounding(sources: Iterable[Source]) -> types.GroundingMetadata:
-    pages = [types.GroundingChunkWeb(uri=source.uri, title=source.title) for source in sources]
-    return types.GroundingMetadata(grounding_chunks=[types.GroundingChunk(web=page) for page in pages])

@@ -30,7 +30,7 @@ def assert_valid_stream(
         assert message.parts[-1].text == "Sunny."
     """
     chunks = list(_from_sse(stream)) if isinstance(stream, bytes | str) else list(stream)
-    reader = _Reader(Profile.declared(client), client)
+    reader = _Reader(Profile.declared(client), client, continues=into is not None)
     try:
         message = fold(reader.read(chunks), into=copy.deepcopy(into))
     except BrokenStream as error:
@@ -46,17 +46,18 @@ class _Order(NamedTuple):
     """What may not come where."""
 
     ended: bool = False
-    in_step: bool = False
+    in_step: bool | None = False
+    """None: the message that is continued may have ended in the middle of a step."""
 
 
 class _Reader:
     """Looks at each chunk before it is folded."""
 
-    def __init__(self, profile: Profile, client: str) -> None:
+    def __init__(self, profile: Profile, client: str, *, continues: bool) -> None:
         self.index = -1
         self._profile = profile
         self._client = client
-        self._order = _Order()
+        self._order = _Order(in_step=None if continues else False)
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         for self.index, chunk in enumerate(chunks):
@@ -75,13 +76,13 @@ class _Reader:
             return "nothing may follow finish or error"
         if isinstance(chunk, c.Start) != (self.index == 0):
             return "a stream begins with start, and only there"
-        if isinstance(chunk, c.StartStep | c.FinishStep) and in_step == isinstance(chunk, c.StartStep):
+        if isinstance(chunk, c.StartStep | c.FinishStep) and in_step is isinstance(chunk, c.StartStep):
             return "the step before is still open" if in_step else "no step is open"
         if isinstance(chunk, c.Finish | c.Error | c.Abort) and in_step:
             return "a step is still open"
         self._order = _Order(
             isinstance(chunk, c.Finish | c.Error),
-            isinstance(chunk, c.StartStep) or (in_step and not isinstance(chunk, c.FinishStep)),
+            isinstance(chunk, c.StartStep) if isinstance(chunk, c.StartStep | c.FinishStep) else in_step,
         )
         return None
 

@@ -9,7 +9,7 @@ those cannot say is in our stamp on them. A bad end is one by failure or abort.
 | (none), STREAMED          | call          | RUNNING  | tool-input-available                                 |
 | (none), STREAMED          | browser call  | HELD     | tool-input-start, tool-input-delta                   |
 | (none), STREAMED          | call cut off  | STREAMED | tool-input-start, tool-input-delta                   |
-| HELD                      | pause         | RUNNING  | tool-input-available: the browser may execute it now |
+| HELD                      | pause, offer  | RUNNING  | tool-input-available: the browser may execute it now |
 | HELD, RUNNING             | question      | ASKED    | tool-approval-request, data-approval (if it has any) |
 | ASKED                     | yes           | APPROVED | tool-approval-response; data-approval (if edited);   |
 |                           |               |          | tool-input-available (browser; as edited), but not   |
@@ -81,6 +81,11 @@ class Call:
     arguments: ArgumentStream = field(default_factory=ArgumentStream)
 
     @property
+    def is_offered(self) -> bool:
+        """Whether somebody can act on it now. One that is held is yet to be asked about or offered."""
+        return self.waits and self.phase is not Phase.HELD
+
+    @property
     def waits(self) -> bool:
         """Whether a person or a browser has to act before it can go on."""
         return self.phase in (Phase.ASKED, Phase.HELD) or (
@@ -115,6 +120,12 @@ class Calls:
     def step_has_calls(self) -> bool:
         """Whether this step called anything."""
         return bool(self._step)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether some call waits for somebody who can act now, and no other does anything."""
+        open_ones = [call for call in self.unsettled() if not call.provider]
+        return bool(open_ones) and all(call.is_offered for call in open_ones)
 
     def running(self) -> list[Call]:
         """Calls that are neither settled nor waiting for someone."""
@@ -165,6 +176,12 @@ class Calls:
         for call in self._step:
             if call.phase is Phase.HELD:
                 _make_available(call, out)
+
+    def offer(self, call_id: str, out: Out) -> None:
+        """Let the browser have one call that was held for it."""
+        call = self._all.get(call_id)
+        if call is not None and call.phase is Phase.HELD:
+            _make_available(call, out)
 
     def respond(self, fr: "types.FunctionResponse", out: Out, *, bare: bool = False) -> bool:
         """A tool's answer; says whether it was one to a call that had none. A bare one is no object in itself."""

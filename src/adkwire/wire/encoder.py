@@ -1,23 +1,23 @@
 """ADK events in, chunks out: the one mapping that streams, replays and history share.
 
 A message is a list of steps. **A step begins** when model content arrives and none is open, or when a response was
-seen in the open one and no call of it is unanswered. Responses, questions and user events never begin a step: so a
-continuation settles its calls before its first `start-step`, which is the order clients need not to loop.
+seen in the open one, no call of it is unanswered and no text goes on. Responses, questions and user events never begin
+a step: so a continuation settles its calls before its first `start-step`, which is the order clients need not to loop.
 
 **Text is said once.** Partial events are spoken as they come; the complete event that follows is their copy and only
 closes the part (what it has beyond them is added). Speakers are told apart by branch, so parallel agents do not mix.
+What is said aloud (`transcripts.py`) is apart from what is written. An answer or a question in mid-text closes nothing.
 
 **A call** goes through the phases of `calls.py`.
 
 Whatever was opened is closed before an `error`, an `abort` or a `finish` leaves.
 """
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from adkwire.wire import chunks as c
 from adkwire.wire.calls import ASK, Call, Calls
-from adkwire.wire.chunks import Chunk, FinishReason, Json
+from adkwire.wire.chunks import Chunk, FinishReason
 from adkwire.wire.failures import Explain, Failure, explain_briefly
 from adkwire.wire.parts import (
     FINISH_REASONS,
@@ -25,13 +25,18 @@ from adkwire.wire.parts import (
     as_text,
     enum_name,
     file,
+    heard,
     kind_of,
     link,
     media,
+    shown_at,
     sound,
     sources,
+    stamp_of,
     stamped,
 )
+from adkwire.wire.speakers import Said, Speaker, Unsaved, beyond, parts_of, without_arguments
+from adkwire.wire.transcripts import Transcripts
 
 if TYPE_CHECKING:
     from google.adk.events.event import Event
@@ -44,44 +49,16 @@ OWN_STATE = "adkwire:"
 _EMPTY_ANSWER = "MODEL_RETURNED_NO_CONTENT"
 
 
-@dataclass(slots=True)
-class _Said:
-    """A run of partial text, or one other part, that ADK has not stored yet."""
-
-    kind: str
-    texts: list[str]
-    part: "types.Part | None" = None
-
-
-@dataclass(slots=True)
-class _Speaker:
-    """One branch of the run: its open part, and what it said since its last complete event."""
-
-    author: str
-    kind: str = ""
-    part: str = ""
-    sounded: bool = False
-    """Whether it was heard since its last complete event, which repeats the sound."""
-    said: list[_Said] = field(default_factory=list[_Said])
-    calls: "list[types.Part]" = field(default_factory=list["types.Part"])
-
-
-class Unsaved(NamedTuple):
-    """What a speaker has shown and the session does not hold: to be kept when a run stops or fails in mid-text."""
-
-    author: str
-    branch: str | None
-    parts: "list[tuple[str, str | types.Part]]"
-
-
 class Encoder:
     """Turns the events of one assistant message into chunks. Feed it in order; it keeps no event."""
 
     def __init__(self, message_id: str, *, explain: Explain = explain_briefly) -> None:
         self.message_id = message_id
         self._explain = explain
-        self._speakers: dict[str | None, _Speaker] = {}
+        self._speakers: dict[str | None, Speaker] = {}
         self._calls = Calls(self._step)
+        self._transcripts = Transcripts(self._open_transcript)
+        self._now = 0.0
         self._in_step = False
         self._parts = 0
         self._sources: set[str] = set()
@@ -89,6 +66,7 @@ class Encoder:
         self._finish: FinishReason = "stop"
         self._failure: Failure | None = None
         self._aborted = False
+        self._interrupted: float | None = None
 
     def start(self) -> Chunk:
         """The chunk every response begins with."""
@@ -118,15 +96,43 @@ class Encoder:
 
     def unsaved(self) -> list[Unsaved]:
         """What was shown since the last complete event of each speaker."""
-        return [
-            Unsaved(speaker.author, branch, _parts_of(speaker))
+        written = [
+            Unsaved(speaker.author, branch, parts_of(speaker), speaker.began)
             for branch, speaker in self._speakers.items()
             if speaker.said or speaker.calls
         ]
+        return written + [
+            Unsaved(author, branch, [("text", text)], at, speech=True)
+            for author, branch, text, at in self._transcripts.unsaved()
+        ]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing can come before somebody acts on a call: a response that has to end may end here."""
+        writing = any(speaker.kind for speaker in self._speakers.values())
+        return self._calls.is_held and not writing and not self._transcripts.is_open
+
+    def interlude(self) -> list[Chunk]:
+        """How a response ends where the message goes on in another one. This encoder goes on as if it had not."""
+        end: list[Chunk] = [c.FinishStep()] if self._in_step else []
+        return [*end, c.Finish(finish_reason="tool-calls", message_metadata={})]
+
+    def release(self, call_id: str) -> list[Chunk]:
+        """Let the browser have a call that was held for it."""
+        out: list[Chunk] = []
+        self._calls.offer(call_id, out)
+        return out
 
     def feed(self, event: "Event") -> list[Chunk]:
         """The chunks this event adds."""
         out: list[Chunk] = []
+        if stamp_of(event).get("aside") is True:
+            return out
+        if event.input_transcription is not None:
+            return heard(event)
+        self._now = shown_at(event)
+        if event.output_transcription is not None:
+            self._transcribed(event, event.output_transcription, out)
         parts = event.content.parts if event.content is not None else None
         if event.partial:
             if parts:
@@ -178,7 +184,28 @@ class Encoder:
     def _finish_reason(self, waiting: bool) -> FinishReason:
         if self._aborted:
             return "interrupted"
-        return "tool-calls" if waiting else self._finish
+        if waiting:
+            return "tool-calls"
+        return self._finish if self._interrupted is None else "interrupted"
+
+    def _transcribed(self, event: "Event", said: "types.Transcription", out: list[Chunk]) -> None:
+        finished = said.finished is True
+        self._transcripts.end_others(event, out)
+        began = self._transcripts.take(event, said.text or "", finished=finished, out=out)
+        if finished:
+            self._recover(event, began)
+
+    def _open_transcript(self, out: list[Chunk]) -> str:
+        if not any(self._writes(speaker) for speaker in self._speakers.values()):
+            self._step(out)
+        self._parts += 1
+        part = f"text-{self._parts}"
+        out.append(c.TextStart(id=part))
+        return part
+
+    def _writes(self, speaker: Speaker) -> bool:
+        """Whether a text of this speaker goes on, or went on when this was shown, which no step may cut in two."""
+        return self._in_step and (speaker.kind != "" or speaker.until > self._now)
 
     def _partial(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
         for part in parts:
@@ -188,12 +215,12 @@ class Encoder:
             elif part.function_call is not None:
                 if self._calls.stream(part.function_call, out):
                     # An open text stays open: the complete event has the calls behind all text.
-                    self._speaker(event).calls.append(_without_arguments(part, part.function_call))
+                    self._keeping(event).calls.append(without_arguments(part, part.function_call))
             elif part.function_response is not None:
                 self._calls.preview(part.function_response, out)
             elif part.tool_call is not None or part.tool_response is not None:
                 self._provided(event, part, out)
-                self._speaker(event).said.append(_Said("tool", [], part))
+                self._keeping(event).said.append(Said("tool", [], part))
             else:
                 self._partial_media(event, part, out)
 
@@ -203,8 +230,8 @@ class Encoder:
             speaker.said[-1].texts.append(text)
             out.append(c.TextDelta(speaker.part, text) if kind == "text" else c.ReasoningDelta(speaker.part, text))
             return
-        speaker.author = event.author
-        speaker.said.append(_Said(kind, [text]))
+        self._transcripts.end_others(event, out)
+        self._keeping(event).said.append(Said(kind, [text]))
         self._say(speaker, kind, text, out)
 
     def _partial_media(self, event: "Event", part: "types.Part", out: list[Chunk]) -> None:
@@ -213,25 +240,48 @@ class Encoder:
             self._speaker(event).sounded = True
             out.append(sound(part))
         elif kind is not None:
-            speaker = self._speaker(event)
+            speaker = self._keeping(event)
             self._show(speaker, part, out)
-            speaker.said.append(_Said(kind, [], part))
+            speaker.said.append(Said(kind, [], part))
 
     def _complete(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
         responses = [part.function_response for part in parts if part.function_response is not None]
         if len(responses) < len(parts) and event.author != "user":
             self._content(event, parts, out)
-        if responses and event.author == "user":
+        if responses and event.author == "user" and stamp_of(event).get("held") is not True:
             # Somebody answers only what has paused: what comes next is a step of its own, as it was when streamed.
             self._close_step(out)
         for response in responses:
             self._response(event, response, out)
 
     def _content(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
-        speaker = self._speaker(event)
+        if stamp_of(event).get("speech") is True:
+            self._transcripts.take(event, "".join([part.text or "" for part in parts]), finished=True, out=out)
+            return
+        began = 0.0
+        if not all(_is_question(part) for part in parts):
+            self._transcripts.end_others(event, out)
+            speaker = self._speaker(event)
+            began = speaker.began if speaker.said else self._now
+            if speaker.kind and all(part.inline_data is not None for part in parts):
+                self._beside(speaker, parts, out)
+            else:
+                self._whole(event, speaker, parts, out)
+        self._recover(event, began)
+        self._call(event, parts, out)
+
+    def _beside(self, speaker: Speaker, parts: "list[types.Part]", out: list[Chunk]) -> None:
+        """A live model's sound and pictures come while it writes; its text goes on behind them."""
+        for part in parts:
+            if kind_of(part) == "media":
+                out += media(part)
+            elif not speaker.sounded:
+                out.append(sound(part))
+
+    def _whole(self, event: "Event", speaker: Speaker, parts: "list[types.Part]", out: list[Chunk]) -> None:
         streamed = {said.kind for said in speaker.said}
         for kind in ("reasoning", "text"):
-            if kind in streamed and (rest := _beyond(speaker, kind, parts)):
+            if kind in streamed and (rest := beyond(speaker, kind, parts)):
                 self._say(speaker, kind, rest, out)
         for part in parts:
             kind = kind_of(part)
@@ -250,7 +300,9 @@ class Encoder:
         speaker.said.clear()
         speaker.calls.clear()
         self._close(speaker, out)
-        self._recover(event)
+        speaker.until = max(speaker.until, event.timestamp)
+
+    def _call(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
         for part in parts:
             if (fc := part.function_call) is None:
                 continue
@@ -260,14 +312,21 @@ class Encoder:
                 browser = fc.id in (event.long_running_tool_ids or ())
                 self._calls.call(fc, browser=browser, cut_off=event.interrupted is True, out=out)
 
-    def _speaker(self, event: "Event") -> _Speaker:
+    def _keeping(self, event: "Event") -> Speaker:
+        """The speaker of something that ADK has not stored yet."""
+        speaker = self._speaker(event)
+        if not (speaker.said or speaker.calls):
+            speaker.began = event.timestamp
+        return speaker
+
+    def _speaker(self, event: "Event") -> Speaker:
         speaker = self._speakers.get(event.branch)
         if speaker is None:
-            speaker = self._speakers[event.branch] = _Speaker(event.author)
+            speaker = self._speakers[event.branch] = Speaker(event.author)
         speaker.author = event.author
         return speaker
 
-    def _say(self, speaker: _Speaker, kind: str, text: str, out: list[Chunk]) -> None:
+    def _say(self, speaker: Speaker, kind: str, text: str, out: list[Chunk]) -> None:
         if speaker.kind != kind:
             self._close(speaker, out)
             self._step(out)
@@ -279,12 +338,13 @@ class Encoder:
         else:
             out.append(c.ReasoningDelta(id=speaker.part, delta=text))
 
-    def _show(self, speaker: _Speaker, part: "types.Part", out: list[Chunk]) -> None:
+    def _show(self, speaker: Speaker, part: "types.Part", out: list[Chunk]) -> None:
         self._close(speaker, out)
-        self._step(out)
+        if not self._writes(speaker):
+            self._step(out)
         out += media(part)
 
-    def _close(self, speaker: _Speaker, out: list[Chunk]) -> None:
+    def _close(self, speaker: Speaker, out: list[Chunk]) -> None:
         if speaker.kind:
             out.append(c.TextEnd(id=speaker.part) if speaker.kind == "text" else c.ReasoningEnd(id=speaker.part))
             speaker.kind = ""
@@ -292,6 +352,7 @@ class Encoder:
     def _close_parts(self, out: list[Chunk]) -> None:
         for speaker in self._speakers.values():
             self._close(speaker, out)
+        self._transcripts.close(out)
 
     def _close_step(self, out: list[Chunk]) -> None:
         self._close_parts(out)
@@ -302,7 +363,7 @@ class Encoder:
     def _step(self, out: list[Chunk]) -> None:
         """Make sure that model content has a step of its own to go to."""
         if self._in_step:
-            if not self._calls.step_is_over:
+            if not self._calls.step_is_over or self._transcripts.goes_on(self._now):
                 return
             out += self.pause()
         out.append(c.StartStep())
@@ -335,16 +396,21 @@ class Encoder:
         speaker = self._speaker(event)
         self._say(speaker, "text", event.output if isinstance(event.output, str) else as_text(event.output), out)
         self._close(speaker, out)
-        self._recover(event)
+        self._recover(event, self._now)
 
-    def _recover(self, event: "Event") -> None:
-        """A node that failed and was tried again has done it; what an interrupted one leaves behind is no recovery."""
+    def _recover(self, event: "Event", began: float) -> None:
+        """A node that failed and was tried again has done it; what an interrupted one leaves behind is no recovery.
+        Nor is what it had begun to say before it was interrupted."""
         if not event.interrupted:
             self._failure, self._aborted = None, False
+            if self._interrupted is not None and began >= self._interrupted:
+                self._interrupted = None
 
     def _learn_end(self, event: "Event") -> None:
         if event.finish_reason is not None:
             self._finish = FINISH_REASONS.get(enum_name(event.finish_reason), "other")
+        if event.interrupted:
+            self._interrupted = max(self._interrupted or 0.0, event.timestamp)
         if event.error_code == ABORTED:
             self._aborted = True
         elif event.error_code and event.error_code != _EMPTY_ANSWER and not _is_cut_short(event):
@@ -370,25 +436,11 @@ class Encoder:
             out.append(c.Data(type="data-artifact", data={"versions": dict(actions.artifact_delta)}))
 
 
+def _is_question(part: "types.Part") -> bool:
+    return part.function_call is not None and part.function_call.name == ASK
+
+
 def _is_cut_short(event: "Event") -> bool:
     """Whether the error is only the reason why the model ended early; what it said until then is an answer."""
     said = event.content is not None and bool(event.content.parts)
     return said and event.error_code == enum_name(event.finish_reason)
-
-
-def _parts_of(speaker: _Speaker) -> "list[tuple[str, str | types.Part]]":
-    said: list[tuple[str, str | types.Part]] = [(said.kind, said.part or "".join(said.texts)) for said in speaker.said]
-    return said + [("call", part) for part in speaker.calls]
-
-
-def _without_arguments(part: "types.Part", fc: "types.FunctionCall") -> "types.Part":
-    """A call whose arguments never came whole: half of them would be another call than the model meant."""
-    empty: dict[str, Json] = {"args": {}, "partial_args": None, "will_continue": None}
-    return part.model_copy(update={"function_call": fc.model_copy(update=empty)})
-
-
-def _beyond(speaker: _Speaker, kind: str, parts: "list[types.Part]") -> str:
-    """What the complete text of a kind has beyond what was streamed of it; nothing when it is another text."""
-    streamed = "".join([text for said in speaker.said if said.kind == kind for text in said.texts])
-    whole = "".join([part.text or "" for part in parts if kind_of(part) == kind])
-    return whole[len(streamed) :] if len(whole) > len(streamed) and whole.startswith(streamed) else ""

@@ -125,7 +125,8 @@ def decode_frame(head: Head, raw: bytes, limits: FrameLimits, *, ours: bool) -> 
     if head.type == "ping" and ours:
         return PingFrame(decode_json(_ping, raw).timestamp)
     if head.type not in ("send", "resume", "abort"):
-        raise Unprocessable(f"There is no frame of the type {head.type[:_SHOWN]!r}; send, resume and abort are taken.")
+        taken = "send, resume, abort and ping" if ours else "send, resume and abort"
+        raise Unprocessable(f"There is no frame of the type {head.type[:_SHOWN]!r}; {taken} are taken.")
     if head.request_id is None:
         raise Unprocessable(f"A frame needs a requestId of 1 to {_MAX_REQUEST_ID} characters.")
     if head.type == "abort":

@@ -61,6 +61,18 @@ def stamped(event: "Event", what: str, about: str | None) -> dict[str, Json]:
     return cast("dict[str, Json]", said) if isinstance(said, dict) else {}
 
 
+def stamp_of(event: "Event") -> dict[str, Json]:
+    """All that our stamp on an event says."""
+    said = (event.custom_metadata or {}).get(STAMP)
+    return cast("dict[str, Json]", said) if isinstance(said, dict) else {}
+
+
+def shown_at(event: "Event") -> float:
+    """When an event was shown, or the first of what it repeats; which is not always when it was stored."""
+    at = stamp_of(event).get("at")
+    return at if isinstance(at, int | float) else event.timestamp
+
+
 def as_text(value: object) -> str:
     """Any value as JSON text."""
     return encode_chunk(value).decode()
@@ -103,6 +115,15 @@ def sound(part: "types.Part") -> Chunk:
         "bitDepth": 16,
     }
     return c.Data(type="data-pcm", data=data, transient=True)
+
+
+def heard(event: "Event") -> list[Chunk]:
+    """What was understood of the user's speech. The question of a turn is not the encoder's: this only shows it."""
+    said = event.input_transcription
+    if said is None or not said.text:
+        return []
+    data = {"role": "user", "text": said.text, "final": said.finished is True}
+    return [c.Data(type="data-transcript", data=data, transient=True)]
 
 
 def response_of(fr: "types.FunctionResponse") -> Json:
@@ -174,22 +195,23 @@ class MessageFacts:
 
     def __init__(self) -> None:
         self._said: dict[str, Any] = {}
+        self._said_at: dict[str, float] = {}
         self._usage: dict[str, int] = {}
-        self._latest = 0.0
+        self._audio: dict[str, int] = {}
 
     def learn(self, event: "Event") -> None:
         """Take what a complete event says about the message. Of agents side by side the last to end has the say."""
-        newest = event.timestamp >= self._latest
         for name, value in _told_by(event):
-            if newest or name not in self._said:
-                self._said[name] = value
-        self._latest = max(self._latest, event.timestamp)
+            if event.timestamp >= self._said_at.get(name, 0.0):
+                self._said[name], self._said_at[name] = value, event.timestamp
         if event.usage_metadata is not None:
             self._add_usage(event.usage_metadata)
+        self._add_audio(stamp_of(event).get("audio"))
 
     def as_metadata(self) -> dict[str, Any]:
         """What goes out with `finish`: never absent, since clients publish the last step only with it."""
-        return {**self._said, "usage": dict(self._usage)} if self._usage else dict(self._said)
+        counted = {"usage": self._usage, "audio": self._audio}
+        return self._said | {name: dict(counts) for name, counts in counted.items() if counts}
 
     def _add_usage(self, usage: "types.GenerateContentResponseUsageMetadata") -> None:
         for name, count in (
@@ -202,27 +224,38 @@ class MessageFacts:
             if count:
                 self._usage[name] = self._usage.get(name, 0) + count
 
+    def _add_audio(self, audio: Json) -> None:
+        for name, count in cast("dict[str, Json]", audio).items() if isinstance(audio, dict) else ():
+            if name in ("chunks", "ms") and isinstance(count, int):
+                self._audio[name] = self._audio.get(name, 0) + count
+
 
 def _told_by(event: "Event") -> Iterator[tuple[str, Json]]:
-    if event.author != "user" and event.content is not None and event.content.role != "user":
+    if event.author != "user" and _is_said(event):
         yield "author", event.author
     if event.model_version:
         yield "modelVersion", event.model_version
     if event.finish_reason is not None:
         yield "finishReason", enum_name(event.finish_reason)
-    if event.grounding_metadata is not None:
-        yield "grounding", _dump(event.grounding_metadata)
+    if event.grounding_metadata is not None and (grounding := _dump(event.grounding_metadata)):
+        yield "grounding", grounding
     if event.citation_metadata is not None:
         yield "citations", _dump(event.citation_metadata)
     if event.cache_metadata is not None:
         yield "cache", _dump(event.cache_metadata)
 
 
+def _is_said(event: "Event") -> bool:
+    by_model = event.content is not None and event.content.role != "user"
+    return by_model or event.output_transcription is not None
+
+
 def _dump(model: "BaseModel") -> dict[str, Any]:
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-_LIVE = "live only: runs/live reads it, it ends or opens turns"
+_LIVE = "live only: whoever drives the live run reads it, it ends or opens turns"
+_SPEECH = "live only: about sound, which does not pass here"
 _CONTROL = "ADK's own control flow; nothing to show"
 
 MAPPED_FIELDS: dict[str, frozenset[str]] = {
@@ -239,11 +272,13 @@ MAPPED_FIELDS: dict[str, frozenset[str]] = {
             "error_message",
             "finish_reason",
             "grounding_metadata",
+            "input_transcription",
             "interrupted",
             "long_running_tool_ids",
             "model_version",
             "node_info",
             "output",
+            "output_transcription",
             "partial",
             "timestamp",
             "usage_metadata",
@@ -275,7 +310,6 @@ IGNORED_FIELDS: dict[str, dict[str, str]] = {
         "environment_id": "the Interactions API's own bookkeeping",
         "go_away": _LIVE,
         "id": "differs between partial and complete events in live, so it identifies nothing",
-        "input_transcription": _LIVE,
         "interaction_id": "the Interactions API's own bookkeeping",
         "interaction_status": _LIVE,
         "invocation_id": "groups the events of a turn in the session, not on the wire",
@@ -283,10 +317,9 @@ IGNORED_FIELDS: dict[str, dict[str, str]] = {
         "live_session_id": _LIVE,
         "live_session_resumption_update": _LIVE,
         "logprobs_result": "large, for evaluation, not for a page",
-        "output_transcription": _LIVE,
         "turn_complete": _LIVE,
         "turn_complete_reason": _LIVE,
-        "voice_activity": _LIVE,
+        "voice_activity": _SPEECH,
     },
     "EventActions": {
         "agent_state": _CONTROL,
@@ -302,11 +335,11 @@ IGNORED_FIELDS: dict[str, dict[str, str]] = {
         "transfer_reason": "for the next agent; the model's own words are in the call",
     },
     "Part": {
-        "audio_transcription": _LIVE,
+        "audio_transcription": _SPEECH,
         "media_processing": "an instruction to the model",
         "media_resolution": "an instruction to the model",
         "part_metadata": "free-form and provider-side",
-        "speech_metadata": _LIVE,
+        "speech_metadata": _SPEECH,
         "thought_signature": "for the model only; it stays in the session",
         "video_metadata": "an instruction to the model",
     },

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from adkwire.wire.breaks import is_break
 from adkwire.wire.chunks import (
     Abort,
     Chunk,
@@ -124,6 +125,8 @@ class Profile(NamedTuple):
         """`fit` for bytes that `encode_chunks` wrote; nearly all of them pass without being looked into."""
         if not raw.startswith(_MARK):
             return raw
+        if is_break(raw):
+            return None
         chunk = self.fit(decode_chunk(raw))
         return None if chunk is None else encode_chunk(chunk)
 

@@ -1,17 +1,17 @@
-import type { ChatMode } from "adkwire";
 import { type ReactElement, useCallback, useEffect, useState } from "react";
 import type { ChatHistory } from "./chat-history";
 import { ChatView } from "./chat-view";
 import { ErrorCard } from "./error-card";
 import { loadHistory } from "./load-history";
+import type { PageMode } from "./page-mode";
 import type { ServerInfo } from "./server-info";
 
 interface ChatPanelProps {
   id: string;
   fresh: boolean;
   info: ServerInfo | null;
-  mode: ChatMode;
-  onMode: (mode: ChatMode) => void;
+  mode: PageMode;
+  onMode: (mode: PageMode) => void;
   onSend: () => void;
 }
 

@@ -1,11 +1,11 @@
 import type { Chat } from "@ai-sdk/react";
-import type { ChatMode } from "adkwire";
 import type { UIMessage } from "ai";
 import type { ChatHistory } from "./chat-history";
 import type { Connection } from "./connection";
 import { createChat } from "./create-chat";
 import { createTransport, type Transport } from "./create-transport";
 import { Follower } from "./follower";
+import type { PageMode } from "./page-mode";
 
 interface SessionOwner {
   onEnd: (messageId: string, stopped: boolean) => void;
@@ -16,12 +16,12 @@ interface SessionOwner {
 /** A chat as long as it is on the screen: what talks, and what keeps it where the server has it. */
 export class ChatSession {
   /** How the next message leaves. */
-  mode: ChatMode;
+  mode: PageMode;
   readonly chat: Chat<UIMessage>;
   readonly follower: Follower;
   readonly #transport: Transport;
 
-  constructor(id: string, history: ChatHistory, mode: ChatMode, owner: SessionOwner) {
+  constructor(id: string, history: ChatHistory, mode: PageMode, owner: SessionOwner) {
     this.mode = mode;
     this.#transport = createTransport(id, {
       mode: () => this.mode, onSend: () => this.follower.sends(), onConnection: owner.onConnection,

@@ -1,5 +1,5 @@
 import { useChat } from "@ai-sdk/react";
-import { type ChatMode, NotRecoveredError } from "adkwire";
+import { NotRecoveredError } from "adkwire";
 import type { FileUIPart, UIMessage } from "ai";
 import { type ReactElement, useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { AboutGemini } from "./about-gemini";
@@ -10,6 +10,7 @@ import { ChatSession } from "./chat-session";
 import { Composer } from "./composer";
 import type { Connection } from "./connection";
 import { ConnectionStatus } from "./connection-status";
+import { deliveryOf } from "./delivery";
 import { describeError } from "./describe-error";
 import { ErrorCard } from "./error-card";
 import { hasContent } from "./has-content";
@@ -20,6 +21,7 @@ import type { Limits } from "./limits";
 import { MessageView } from "./message-view";
 import { ModeSwitch } from "./mode-switch";
 import { news } from "./news";
+import type { PageMode } from "./page-mode";
 import { QuestionStatus } from "./question-status";
 import { reconnect } from "./reconnect";
 import { reopenQuestions } from "./reopen-questions";
@@ -37,8 +39,8 @@ interface ChatViewProps {
   id: string;
   history: ChatHistory;
   info: ServerInfo | null;
-  mode: ChatMode;
-  onMode: (mode: ChatMode) => void;
+  mode: PageMode;
+  onMode: (mode: PageMode) => void;
   onSend: () => void;
 }
 
@@ -85,7 +87,7 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
   useEffect(() => {
     if (!busy) rest();
   }, [busy, rest]);
-  const [stop, stopping] = useStop(chat, busy, setFailure);
+  const [stop, stopping] = useStop(chat, setFailure);
   const idle = !busy && !error;
   const answerable = mode !== "gemini";
   const last = messages.at(-1);
@@ -120,14 +122,15 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     setFailure(null);
     (behind || open ? reconnect(chat) : chat.regenerate()).catch(setFailure);
   };
+  const delivery = deliveryOf(status, connection);
   const calls = useMemo(() => ({
-    browserTools, answerable,
+    browserTools, answerable, delivery,
     onAnswer: (id: string, approved: boolean, reason: string): void => {
       setFailure(null);
       void chat.addToolApprovalResponse({ id, approved, ...(!approved && reason ? { reason } : {}) });
     },
     onCheck: () => follower.check(),
-  }), [chat, follower, browserTools, answerable]);
+  }), [chat, follower, browserTools, answerable, delivery]);
 
   return (
     <main className="chat">
@@ -146,7 +149,7 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
         </div>
       </div>
       <QuestionStatus asked={asked} />
-      <Composer busy={busy} stopping={stopping} asked={asked.length > 0} limits={info?.limits ?? UNKNOWN} returned={returned}
+      <Composer busy={busy || stopping} stopping={stopping} asked={asked.length > 0} limits={info?.limits ?? UNKNOWN} returned={returned}
         onSend={send} onStop={stop} />
       <footer>
         <ModeSwitch info={info} mode={mode} onChoose={onMode} />

@@ -18,12 +18,16 @@ interface ComposerProps {
   onStop: () => void;
 }
 
+const OVER = "Enter stops the answer and sends this";
+
 /** The message box: text, images by button, paste or drop, send and stop. */
 export function Composer({ busy, stopping, asked, limits, returned, onSend, onStop }: ComposerProps): ReactElement {
   const [text, setText] = useState("");
   const [images, setImages] = useState<FileUIPart[]>([]);
   const [notice, setNotice] = useState("");
   const [dragging, setDragging] = useState(false);
+  // Whoever writes over an answer has it stopped first.
+  const [waiting, setWaiting] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
   const invitation = asked ? "Or write something else" : "Write a message";
@@ -44,12 +48,22 @@ export function Composer({ busy, stopping, asked, limits, returned, onSend, onSt
     if (refused.length) setNotice(`Not added: ${refused.join(" ")}`);
   };
   const send = (): void => {
-    if (busy || !sendable) return;
+    if (!sendable) return;
+    if (busy) {
+      setWaiting(true);
+      if (!stopping) onStop();
+      return;
+    }
     onSend(text.trim(), images);
     setText("");
     setImages([]);
     setNotice("");
   };
+  useEffect(() => {
+    if (busy || !waiting) return;
+    setWaiting(false);
+    send();
+  });
   const onKey = (event: KeyboardEvent): void => {
     // Enter also ends the composition of a Japanese word: that one belongs to the input method.
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
@@ -75,6 +89,7 @@ export function Composer({ busy, stopping, asked, limits, returned, onSend, onSt
       onDrop={(event) => { onDrag(event, false); if (event.dataTransfer.files.length) void add(event.dataTransfer.files); }}>
       {notice && <p className="failure" role="alert">{notice}</p>}
       {excess && <p className="failure" role="alert">{excess}</p>}
+      <p className="over" role="status">{busy && sendable && (waiting ? "Stops the answer, then sends" : OVER)}</p>
       {images.length > 0 && (
         <ul className="previews" aria-label="Images to send">
           {images.map((image, index) => (

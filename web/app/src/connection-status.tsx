@@ -10,9 +10,13 @@ function inWords(connection: Connection): string {
     case "connected":
       return "Connected";
     case "reconnecting":
-      return `Reconnecting (attempt ${connection.attempt})`;
+      return connection.crowded
+        ? "Too many WebSockets: close a window"
+        : `Reconnecting (attempt ${connection.attempt})`;
     case "resumed":
       return "Resumed: 0 lost";
+    case "crowded":
+      return "By SSE: too many WebSockets";
     case "not-recovered":
       return "Not recovered";
   }

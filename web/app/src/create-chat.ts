@@ -1,13 +1,14 @@
 import { Chat } from "@ai-sdk/react";
-import { type ChatMode, sendAutomaticallyWhenSettled } from "adkwire";
+import { sendAutomaticallyWhenSettled } from "adkwire";
 import type { UIMessage } from "ai";
 import type { Transport } from "./create-transport";
+import type { PageMode } from "./page-mode";
 
 interface ChatSetup {
   id: string;
   messages: UIMessage[];
   transport: Transport;
-  mode: () => ChatMode;
+  mode: () => PageMode;
   /** Hears of every answer that ends, and whether it was stopped. */
   onEnd: (messageId: string, stopped: boolean) => void;
 }

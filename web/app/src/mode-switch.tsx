@@ -1,14 +1,14 @@
-import type { ChatMode } from "adkwire";
 import type { ReactElement } from "react";
 import { chatModes } from "./chat-modes";
+import type { PageMode } from "./page-mode";
 import type { ServerInfo } from "./server-info";
 
-const NAMES: Record<ChatMode, string> = { sse: "SSE", websocket: "WebSocket", gemini: "Gemini direct" };
+const NAMES: Record<PageMode, string> = { sse: "SSE", websocket: "WebSocket", gemini: "Gemini direct" };
 
 interface ModeSwitchProps {
   info: ServerInfo | null;
-  mode: ChatMode;
-  onChoose: (mode: ChatMode) => void;
+  mode: PageMode;
+  onChoose: (mode: PageMode) => void;
 }
 
 /** How the page talks. The history is the same whichever way. */

@@ -1,13 +1,9 @@
-import { HttpError } from "adkwire";
 import type { Connection } from "./connection";
 import type { NewsItem } from "./news-item";
-import { readNews } from "./read-news";
+import { shareNews } from "./share-news";
 
 /** Null: whatever happened before is not told, so look for yourself. */
 type Listener = (item: NewsItem | null) => void;
-
-const MAX_PAUSE_MS = 8000;
-const FIRST_PAUSE_MS = 250;
 
 const listeners = new Set<Listener>();
 const watchers = new Set<() => void>();
@@ -23,45 +19,12 @@ function become(next: Connection): void {
   for (const watcher of [...watchers]) watcher();
 }
 
-/** Waits for a random time below a bound that doubles, or for the network. */
-function pause(attempt: number, signal: AbortSignal): Promise<void> {
-  const bound = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1));
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      window.removeEventListener("online", done);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, Math.random() * bound);
-    window.addEventListener("online", done);
-    signal.addEventListener("abort", done);
-  });
-}
-
-async function read(signal: AbortSignal): Promise<void> {
-  let attempt = 0;
-  const opened = (): void => {
-    attempt = 0;
-    become({ state: "connected" });
-    tell(null);
-  };
-  while (!signal.aborted) {
-    const failure: unknown = await readNews(signal, opened, tell).catch((error: unknown) => error);
-    // A person who is not known has to say who it is first.
-    if (signal.aborted || (failure instanceof HttpError && failure.status === 401)) return;
-    attempt += 1;
-    become({ state: "reconnecting", attempt });
-    await pause(attempt, signal);
-  }
-}
-
-/** A browser has few connections to one server, so only pages that are looked at hold this one. */
+/** A browser has few connections to one server, so only pages that are looked at want this one. */
 function update(): void {
   const wanted = listeners.size > 0 && !document.hidden;
   if (wanted && !reading) {
     reading = new AbortController();
-    void read(reading.signal);
+    void shareNews(reading.signal, { onConnection: become, onItem: tell });
   } else if (!wanted && reading) {
     reading.abort();
     reading = null;

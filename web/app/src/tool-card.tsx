@@ -3,6 +3,7 @@ import { type ReactElement, useContext } from "react";
 import { ApprovalCard } from "./approval-card";
 import type { ApprovalDetails } from "./approval-details";
 import { CallContext } from "./call-context";
+import type { Delivery } from "./delivery";
 import { describeCall } from "./describe-call";
 import { Icon } from "./icon";
 import { prettyJson } from "./pretty-json";
@@ -46,8 +47,16 @@ function isDenied(part: ToolPart): boolean {
   return part.state === "output-denied" || (part.state === "approval-responded" && !part.approval.approved);
 }
 
-function stateInWords(part: ToolPart, running: boolean, current: boolean, inBrowser: boolean): string {
+/** Whether it is known to the server nobody can say before it has answered. */
+const UNDER_WAY: Record<Delivery, string> = { leaving: ", sending", "held-up": ", waiting for the server", arrived: "" };
+
+function answerInWords(part: ToolPart, delivery: Delivery): string {
+  return `${isDenied(part) ? "denied" : "approved"}${UNDER_WAY[delivery]}`;
+}
+
+function stateInWords(part: ToolPart, running: boolean, current: boolean, inBrowser: boolean, delivery: Delivery): string {
   if (wasStopped(part)) return "stopped";
+  if (part.state === "approval-responded" && running && delivery !== "arrived") return answerInWords(part, delivery);
   if (isDenied(part)) return "denied";
   if (part.state === "output-available" && part.preliminary) return "running, first results";
   if (part.state === "approval-requested") return "not answered";
@@ -64,7 +73,7 @@ function look(part: ToolPart): string {
 
 /** A tool call: its name, how it stands in words, what went in and what came out. One that asks is a question. */
 export function ToolCard({ part, running, current, details }: ToolCardProps): ReactElement {
-  const { browserTools } = useContext(CallContext);
+  const { browserTools, delivery } = useContext(CallContext);
   const tool = getToolName(part);
   const inBrowser = browserTools.has(tool);
   if (part.state === "approval-requested" && current) {
@@ -74,7 +83,7 @@ export function ToolCard({ part, running, current, details }: ToolCardProps): Re
   return (
     <details className={`tool-card ${look(part)}`} open>
       <summary>
-        <Icon name="tool" /><code>{tool}</code><span className="state">{stateInWords(part, running, current, inBrowser)}</span>
+        <Icon name="tool" /><code>{tool}</code><span className="state">{stateInWords(part, running, current, inBrowser, delivery)}</span>
       </summary>
       {inBrowser && part.state === "input-available" && <p className="words">The agent {describeCall(tool, part.input, true)}.</p>}
       <div className="fields">

@@ -6,6 +6,11 @@ const PATIENCE_MS = 400;
 const GOOD_NEWS_MS = 8000;
 const CONNECTED: Connection = { state: "connected" };
 
+/** What would be gone before anybody has read it. */
+function isWorthAWhile({ state }: Connection): boolean {
+  return state === "resumed" || state === "crowded";
+}
+
 interface Link {
   link: Connection;
   tell: (connection: Connection) => void;
@@ -13,18 +18,18 @@ interface Link {
   rest: () => void;
 }
 
-/** How the connection of the answer stands; good news are told for a while. */
+/** How the connection of the answer stands; what passes quickly is told for a while. */
 export function useLink(): Link {
   const [link, setLink] = useState(CONNECTED);
   const timer = useRef(0);
   const tell = useCallback((next: Connection) => {
     clearTimeout(timer.current);
     if (next.state === "connecting") timer.current = window.setTimeout(() => setLink(next), PATIENCE_MS);
-    else setLink((before) => (before.state === "resumed" && next.state === "connected" ? before : next));
+    else setLink((before) => (isWorthAWhile(before) && next.state === "connected" ? before : next));
   }, []);
   const rest = useCallback(() => tell(CONNECTED), [tell]);
   useEffect(() => {
-    if (link.state !== "resumed") return;
+    if (!isWorthAWhile(link)) return;
     const enough = setTimeout(() => setLink(CONNECTED), GOOD_NEWS_MS);
     return () => clearTimeout(enough);
   }, [link]);

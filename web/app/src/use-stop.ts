@@ -1,6 +1,6 @@
 import type { Chat } from "@ai-sdk/react";
 import type { UIMessage } from "ai";
-import { useCallback, useEffect, useState } from "react";
+import { useCallback, useState } from "react";
 import { isBusy } from "./is-busy";
 import { request } from "./request";
 
@@ -27,21 +27,20 @@ async function stopRun(chat: Chat<UIMessage>): Promise<void> {
 
 /**
  * Stops the run on the server. The stream then ends by itself with what was kept; the local end is only for a server
- * that does not answer.
+ * that does not answer. Nothing new may begin before it is through: that would be stopped as well.
  */
 export function useStop(
-  chat: Chat<UIMessage>, busy: boolean, onFail: (error: Error) => void,
+  chat: Chat<UIMessage>, onFail: (error: Error) => void,
 ): [stop: () => void, stopping: boolean] {
   const [stopping, setStopping] = useState(false);
-  useEffect(() => {
-    if (!busy) setStopping(false);
-  }, [busy]);
   const stop = useCallback(async () => {
     setStopping(true);
     const failed = await stopRun(chat).then(() => false, () => true);
-    if (!isBusy(chat.status)) return;
-    if (failed) onFail(new Error(NOT_STOPPED));
-    await chat.stop();
+    if (isBusy(chat.status)) {
+      if (failed) onFail(new Error(NOT_STOPPED));
+      await chat.stop();
+    }
+    setStopping(false);
   }, [chat, onFail]);
   return [stop, stopping];
 }

@@ -1,5 +1,6 @@
 import type { UIMessage } from "ai";
 import type { ClientToolRunner } from "./client-tool-runner.js";
+import type { LiveChatTransportOptions } from "./live-chat-transport-options.js";
 import type { ResumableSseOptions } from "./resumable-sse-options.js";
 import type { WebSocketChatTransportOptions } from "./web-socket-chat-transport.js";
 
@@ -20,4 +21,5 @@ export type ChatOptionsInput<M extends UIMessage = UIMessage> = Common<M> &
   (
     | { mode: "sse" | "gemini"; transport?: Omit<ResumableSseOptions<M>, "api" | "resumeApi"> }
     | { mode: "websocket"; transport?: Omit<WebSocketChatTransportOptions<M>, "url"> }
+    | { mode: "live"; transport?: Omit<LiveChatTransportOptions, "url" | "chat"> }
   );

@@ -1,11 +1,19 @@
 import type { UIMessage } from "ai";
+import type { ChatMode } from "./chat-mode.js";
 import type { ChatOptionsInput } from "./chat-options-input.js";
 import type { ChatOptionsResult } from "./chat-options-result.js";
+import { LiveChatTransport } from "./live-chat-transport.js";
 import { ResumableSseTransport } from "./resumable-sse-transport.js";
 import { sendAutomaticallyWhenSettled } from "./send-automatically-when-settled.js";
 import { WebSocketChatTransport } from "./web-socket-chat-transport.js";
 
-/** All that `useChat` needs for a chat with an adkwire server, in every mode. */
+const MODES: ReadonlySet<ChatMode> = new Set<ChatMode>(["sse", "websocket", "live", "gemini"]);
+
+type LiveInput<M extends UIMessage> = Extract<ChatOptionsInput<M>, { mode: "live" }>;
+
+/** All that `useChat` needs for a chat with an adkwire server, in every mode. In `live` the chat is also attached. */
+export function chatOptions<M extends UIMessage = UIMessage>(options: LiveInput<M>): ChatOptionsResult<M, LiveChatTransport<M>>;
+export function chatOptions<M extends UIMessage = UIMessage>(options: ChatOptionsInput<M>): ChatOptionsResult<M>;
 export function chatOptions<M extends UIMessage = UIMessage>(options: ChatOptionsInput<M>): ChatOptionsResult<M> {
   const { mode, chatId: id, messages = [], resume = true, tools } = options;
   const transport = transportOf(options);
@@ -19,11 +27,15 @@ export function chatOptions<M extends UIMessage = UIMessage>(options: ChatOption
 }
 
 function transportOf<M extends UIMessage>(options: ChatOptionsInput<M>): ChatOptionsResult<M>["transport"] {
+  if (!MODES.has(options.mode)) throw new TypeError(`mode is "sse", "websocket", "live" or "gemini", not ${JSON.stringify(options.mode)}.`);
   // The same server, whichever way it is named: http and ws, https and wss.
   const server = (options.url ?? "").replace(/\/+$/, "").replace(/^ws(?=s?:)/i, "http");
   const api = `${server}/api/chat`;
   if (options.mode === "websocket") {
     return new WebSocketChatTransport({ ...options.transport, url: `${api}/ws`.replace(/^http(?=s?:)/i, "ws") });
+  }
+  if (options.mode === "live") {
+    return new LiveChatTransport({ ...options.transport, url: `${server}/api/live`, chat: options.chatId });
   }
   if (options.mode === "gemini") {
     return new ResumableSseTransport({ ...options.transport, api: `${server}/api/gemini`, resumeApi: api });

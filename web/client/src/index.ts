@@ -1,3 +1,5 @@
+export { attach } from "./attach.js";
+export type { AttachableChat } from "./attach.js";
 export type { Backoff } from "./backoff.js";
 export type { ChatMode } from "./chat-mode.js";
 export { chatOptions } from "./chat-options.js";
@@ -10,6 +12,13 @@ export { clientTools } from "./client-tools.js";
 export type { ClientToolsOptions } from "./client-tools-options.js";
 export type { ConnectionState } from "./connection-state.js";
 export { HttpError } from "./http-error.js";
+export { LiveChatTransport } from "./live-chat-transport.js";
+export type { LiveChatTransportOptions, LiveTranscript } from "./live-chat-transport-options.js";
+export type { AudioFormat, LiveInterruption, LiveReady, LiveState } from "./live-frames.js";
+export type { LiveAudioChunk } from "./live-sound.js";
+export type { LiveToolRequest } from "./live-tool-request.js";
+export type { AudioInput, LiveDropped, VideoFrame } from "./live-uplink.js";
+export { NotConnected } from "./not-connected.js";
 export { NotRecoveredError } from "./not-recovered-error.js";
 export type { PrepareSendMessagesRequest } from "./prepare-send-messages-request.js";
 export type { Resolvable } from "./resolvable.js";
@@ -20,5 +29,6 @@ export type {
 export type { ResumableSseOptions } from "./resumable-sse-options.js";
 export { ResumableSseTransport } from "./resumable-sse-transport.js";
 export { sendAutomaticallyWhenSettled } from "./send-automatically-when-settled.js";
+export type { SpeakerLike } from "./speaker-like.js";
 export { WebSocketChatTransport } from "./web-socket-chat-transport.js";
 export type { WebSocketChatTransportOptions } from "./web-socket-chat-transport.js";

@@ -56,8 +56,9 @@ export class ResilientWebSocket extends EventTarget {
   private connection: SocketConnection | undefined;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private attempt: object | undefined;
+  private told = "";
   private outbox: Outgoing[] = [];
-  private readonly requests = new SocketRequests();
+  protected readonly requests: SocketRequests = new SocketRequests();
   private readonly heartbeat: SocketHeartbeat;
   private readonly unwake: () => void;
   private readonly Real: SocketConstructor;
@@ -70,7 +71,7 @@ export class ResilientWebSocket extends EventTarget {
   ) {
     super();
     this.url = String(url);
-    this.protocols = [...new Set([SOCKET_PROTOCOL, ...[protocols].flat()])];
+    this.protocols = [...new Set([this.language, ...[protocols].flat()])];
     this.Real = options.WebSocket ?? globalWebSocket();
     this.heartbeat = this.makeHeartbeat();
     this.addHandlers();
@@ -112,6 +113,24 @@ export class ResilientWebSocket extends EventTarget {
     this.connection?.close(code, reason);
     this.release();
     queueMicrotask(() => this.closed(code, reason, true));
+  }
+
+  /** The subprotocol that is asked for. */
+  protected get language(): string {
+    return SOCKET_PROTOCOL;
+  }
+
+  /** Whether a frame of the server was one that only a subclass knows. */
+  protected takes(_data: unknown): boolean {
+    return false;
+  }
+
+  /** Send now or not at all: false when the connection is away. One that rests is made again. */
+  protected post(data: Outgoing): boolean {
+    const connected = this.connection?.isOpen === true;
+    if (connected) this.connection?.send(data);
+    else if (this.isResting && this.state === this.OPEN) this.connect();
+    return connected;
   }
 
   private get isIdle(): boolean {
@@ -184,7 +203,7 @@ export class ResilientWebSocket extends EventTarget {
   private opened(protocol: string): void {
     this.spoken = protocol;
     this.lasting = false;
-    if (protocol === SOCKET_PROTOCOL) this.heartbeat.start();
+    if (protocol === this.language) this.heartbeat.start();
     for (const frame of [...this.requests.recovery(), ...this.outbox.splice(0)]) this.connection?.send(frame);
     const isFirst = this.state === this.CONNECTING;
     if (!isFirst) this.reconnects += 1;
@@ -195,6 +214,7 @@ export class ResilientWebSocket extends EventTarget {
 
   private received(data: unknown): void {
     this.heartbeat.heard();
+    if (this.takes(data)) return;
     const frame = readServerFrame(data);
     if (frame.type === "notice") this.noticed(frame);
     else if (frame.type === "pong") this.ponged(frame.timestamp);
@@ -286,7 +306,11 @@ export class ResilientWebSocket extends EventTarget {
     this.heartbeat.stop();
   }
 
+  /** Says a state once: an attempt is announced when the connection is lost, or else when it is made. */
   private tell(state: SocketState, reason?: string): void {
+    const told = `${state} ${this.failures}`;
+    if (told === this.told) return;
+    this.told = told;
     const detail = { attempt: this.failures, requests: this.requests.size };
     this.options.onState?.(state, reason ? { ...detail, reason } : detail);
   }

@@ -10,15 +10,15 @@ export type ChatSocket = {
 export type SocketUser = { received(data: unknown, error: Error | undefined): void; ended(error: Error): void };
 
 /** One socket from its making to its end, which is told once, whatever ends it. */
-export class SocketOpening {
-  readonly opened: Promise<ChatSocket>;
-  private resolve!: (socket: ChatSocket) => void;
+export class SocketOpening<S extends ChatSocket = ChatSocket> {
+  readonly opened: Promise<S>;
+  private resolve!: (socket: S) => void;
   private reject!: (error: Error) => void;
-  private socket: ChatSocket | undefined;
+  private socket: S | undefined;
   private isOver = false;
 
   constructor(
-    make: () => Promise<ChatSocket>,
+    make: () => Promise<S>,
     private readonly user: SocketUser,
   ) {
     this.opened = new Promise((resolve, reject) => {
@@ -41,7 +41,7 @@ export class SocketOpening {
     this.user.ended(error);
   }
 
-  private made(socket: ChatSocket): void {
+  private made(socket: S): void {
     if (this.isOver) return socket.close();
     this.socket = socket;
     socket.addEventListener("open", () => this.resolve(socket));

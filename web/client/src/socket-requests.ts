@@ -55,6 +55,12 @@ export class SocketRequests {
     return true;
   }
 
+  /** Take note of an answer that the server has begun unasked: after a drop it is taken up like any other. */
+  adopt(requestId: string, chat: string): void {
+    const frame: RequestFrame = { type: "resume", requestId, id: chat };
+    this.open.set(requestId, { ...opened(frame, JSON.stringify({ ...frame, headers: {}, body: {} }), true), started: true });
+  }
+
   private abort(requestId: string): void {
     const request = this.open.get(requestId);
     if (request === undefined) return;

@@ -8,5 +8,5 @@ export interface ToolPart {
   input?: unknown;
   preliminary?: boolean;
   providerExecuted?: boolean;
-  approval?: { approved?: boolean };
+  approval?: { id?: string; approved?: boolean };
 }

@@ -1,5 +1,6 @@
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
 import { answersSent } from "./answers-sent.js";
+import { newId } from "./new-id.js";
 import { NotRecoveredError } from "./not-recovered-error.js";
 import { ResilientWebSocket } from "./resilient-web-socket.js";
 import type { Resolvable } from "./resolvable.js";
@@ -185,10 +186,6 @@ function feed(answer: SocketAnswer, frame: OfficialFrame, error: Error | undefin
 /** The names as the official transport writes them: in lower case. */
 function plain(headers: HeadersInit | undefined): Record<string, string> {
   return Object.fromEntries(new Headers(headers));
-}
-
-function newId(): string {
-  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join("");
 }
 
 function abortError(signal: AbortSignal | undefined): Error {

@@ -69,6 +69,10 @@ test.each([
   expect(await socketAddress(server)).toBe(expected);
 });
 
+test.each(["bogus", "SSE", "", undefined])("the mode %j is refused", (mode) => {
+  expect(() => chatOptions({ mode, chatId: "c" } as never)).toThrow(/^mode is "sse", "websocket", "live" or "gemini", not /);
+});
+
 describe("what useChat gets", () => {
   const messages = [said("hi")];
   const tools = clientTools({});

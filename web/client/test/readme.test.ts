@@ -9,6 +9,9 @@ import * as adkwire from "../src/index.js";
 
 const FOLDER = fileURLToPath(new URL("../", import.meta.url));
 const README = readFileSync(join(FOLDER, "README.md"), "utf8");
+const PUBLIC = new Set([
+  "interrupt", "startAudio", "stopAudio", "sendAudioChunk", "sendVideoFrame", "sendToolResult", "close", "dropped",
+]);
 const PATHS = { adkwire: [join(FOLDER, "src", "index.ts")] };
 
 test("every name that can be imported is explained, and no other", () => {
@@ -22,6 +25,17 @@ test("every option of the transport is explained", () => {
   const [, section = ""] = README.split("### `ResumableSseTransport`");
   expect(options.length).toBeGreaterThan(10);
   expect(options.filter((name) => !section.includes(`\`${name}\``))).toEqual([]);
+});
+
+test("every option and method of the live transport is explained", () => {
+  const options = [...readFileSync(join(FOLDER, "src", "live-chat-transport-options.ts"), "utf8").matchAll(/^ {2}(\w+)\??:/gm)];
+  const { prototype } = adkwire.LiveChatTransport;
+  const members = Object.getOwnPropertyNames(prototype).filter((name) => PUBLIC.has(name));
+  expect(members.toSorted()).toEqual([...PUBLIC].toSorted());
+  const [, section = ""] = README.split("### `LiveChatTransport`");
+  const names = [...options.map(([, name]) => name), ...members];
+  expect(names.length).toBeGreaterThan(25);
+  expect(names.filter((name) => !new RegExp(`\\| .*\`${name}[\`(]`).test(section))).toEqual([]);
 });
 
 test("the code compiles", () => {

@@ -240,12 +240,12 @@ describe("a drop", () => {
   });
 
   it("tells its states", async () => {
-    const watch = await opened([{ cutAfter: 3 }]);
+    const watch = await opened([{ cutAfter: 3 }, { cutOn: "resume" }]);
     watch.ask("r");
     await watch.ended("r");
     watch.socket.close();
     await watch.until(() => watch.close !== undefined);
-    expect(watch.states).toEqual(["connecting", "open", "reconnecting", "reconnecting", "open", "closed"]);
+    expect(watch.states).toEqual(["connecting", "open", "reconnecting", "open", "reconnecting", "open", "closed"]);
   });
 });
 

@@ -1,6 +1,7 @@
 // Compiled against both majors of `ai`, never run: what a page writes has to fit the types of its own release.
 import {
-  chatOptions, clientTools, HttpError, NotRecoveredError, ResumableSseTransport, resilientWebSocket,
+  attach, chatOptions, clientTools, HttpError, LiveChatTransport, NotConnected, NotRecoveredError, ResumableSseTransport,
+  resilientWebSocket,
   sendAutomaticallyWhenSettled, type SocketCounters, type SocketNotice, WebSocketChatTransport,
 } from "adkwire";
 import type { AbstractChat, ChatInit, ChatTransport, UIMessage } from "ai";
@@ -61,13 +62,26 @@ export function pick(chat: AbstractChat<OwnMessage>, other: AbstractChat<UIMessa
   tools.pickUp(other);
 }
 
-export function everyMode(mode: "sse" | "websocket" | "gemini"): ChatInit<UIMessage> {
+export const live: ChatTransport<OwnMessage> = new LiveChatTransport<OwnMessage>({ url: "/api/live", chat: "c" });
+
+export async function speak(chat: AbstractChat<OwnMessage>, other: AbstractChat<UIMessage>): Promise<void> {
+  const { transport } = chatOptions<OwnMessage>({
+    mode: "live", chatId: "c", transport: { onAudioChunk: ({ pcm, generation }) => console.log(pcm.length, generation) },
+  });
+  const same: AbstractChat<OwnMessage> = attach(chat, transport);
+  attach(other, new LiveChatTransport({ url: "/api/live", chat: "c" }));
+  await transport.startAudio();
+  transport.sendAudioChunk(new Int16Array(320));
+  await transport.stopAudio().catch((error: unknown) => console.log(error instanceof NotConnected, same.status));
+}
+
+export function everyMode(mode: "sse" | "websocket" | "live" | "gemini"): ChatInit<UIMessage> {
   return chatOptions({ mode, chatId: "c" }).useChatOptions;
 }
 
 // @ts-expect-error: the options of a socket are others.
 chatOptions({ mode: "websocket", chatId: "c", transport: { stopOnAbort: true } });
-// @ts-expect-error: live is no mode of this function.
-chatOptions({ mode: "live", chatId: "c" });
+// @ts-expect-error: where a live socket is follows from the chat.
+chatOptions({ mode: "live", chatId: "c", transport: { url: "/api/live" } });
 // @ts-expect-error: a chat has an id.
 chatOptions({ mode: "sse" });

@@ -1,0 +1,91 @@
+"""Calls of a live run that wait: asked about, offered to the browser, and answered, without anything being paused."""
+
+import uuid
+from typing import Any
+
+import msgspec
+from google.adk.events.event import Event
+from google.genai import types
+
+from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import OPEN, PendingCall, State
+from adkwire.runs.gated import Seen, asked_call, offered
+from adkwire.runs.history import marked
+from adkwire.runs.holding import Holder, Holds
+from adkwire.runs.own_events import EXPIRED, Response, output_of, shapes_of, verdict_event, why_not
+from adkwire.settings import Settings
+from adkwire.wire.calls import ASK
+from adkwire.wire.javascript import iso
+
+
+class HeldCalls:
+    """Asks and offers, in ADK's own words, and waits for what comes of it."""
+
+    def __init__(self, gate: ToolGate, holds: Holds, settings: Settings) -> None:
+        self._gate = gate
+        self._holds = holds
+        self._settings = settings
+
+    async def asked(
+        self, seen: Seen, holder: Holder, call_id: str, *, author: str, hint: str, payload: Any = None
+    ) -> PendingCall:
+        """Ask a person and wait; the call as it is when its verdict was shown, or when it was taken back."""
+        question = _question(seen, call_id, hint, payload)
+        timeout = seen.decision.timeout
+        record = await self._gate.open(
+            asked_call(seen, question, seen.place.branch),
+            self._settings.live_approval_timeout if timeout is None else timeout,
+        )
+        await holder.show(call_id, _asking(seen, question, record, author))
+        now = await self._holds.moved(record)
+        if now.answer is not None and now.state not in (State.VOID, State.UNKNOWN):
+            await holder.show(call_id, verdict_event(now, {**seen.place.mark, "held": True}))
+        return now
+
+    async def offered(self, seen: Seen, holder: Holder, call_id: str) -> Response:
+        """Let the browser have a call that nobody gates; what it gives."""
+        record = msgspec.structs.replace(offered(seen, call_id), browser=True)
+        timeout = seen.decision.timeout
+        record = await self._gate.open(record, self._settings.client_tool_timeout if timeout is None else timeout)
+        await holder.offer(call_id)
+        return await self.output(record, holder)
+
+    async def output(self, record: PendingCall, holder: Holder) -> Response:
+        """What the browser gives for a call that it has."""
+        now = await self._holds.moved(record) if record.state in OPEN else record
+        if now.state is State.VOID:
+            return {"error": why_not(now.outcome)}
+        shape: dict[str, Any] = shapes_of([now]).get("outputs", {})
+        if now.call in shape:
+            holder.shape(now.call, shape[now.call])
+        await self._gate.finish(now.user, now.chat, now.call, "answered")
+        return output_of(now) or {"error": EXPIRED}
+
+
+def about(call: PendingCall) -> dict[str, Any]:
+    """What the page should know about a question beyond ADK's words."""
+    expiry = {"expiresAt": iso(call.expires_at)} if call.expires_at is not None else {}
+    return {"scopes": list(call.scopes), **expiry}
+
+
+def _question(seen: Seen, call_id: str, hint: str, payload: Any) -> types.FunctionCall:
+    original = types.FunctionCall(id=call_id, name=seen.tool.name, args=seen.args)
+    confirmation = {"hint": hint, "confirmed": False} | ({"payload": payload} if payload is not None else {})
+    args = {
+        "originalFunctionCall": original.model_dump(exclude_none=True, by_alias=True),
+        "toolConfirmation": confirmation,
+    }
+    return types.FunctionCall(id=f"adk-{uuid.uuid4()}", name=ASK, args=args)
+
+
+def _asking(seen: Seen, question: types.FunctionCall, record: PendingCall, author: str) -> Event:
+    """The event that ADK itself would have written if it could pause here."""
+    asked = question.id or ""
+    return Event(
+        author=author,
+        invocation_id=seen.place.invocation,
+        branch=seen.place.branch,
+        content=types.Content(role="user", parts=[types.Part(function_call=question)]),
+        long_running_tool_ids={asked},
+        custom_metadata=marked(None, {**seen.place.mark, "asks": {asked: about(record)}}),
+    )

@@ -1,0 +1,255 @@
+"""Who has the floor: to which turn each event of a live run belongs, and when a turn is over.
+
+ADK's live run is one long stream in which turns follow each other, and it stores events before it yields them. So a
+turn has two ends: it is *over* when the event that ends it is stored, and *ended* when that event was shown. What is
+stored goes to the first turn that is not over, what is only shown (a partial event) to the first that has not ended;
+both walk along the same list, in the same order.
+
+| in a turn                       | on                                 | then                                          |
+|---------------------------------|------------------------------------|-----------------------------------------------|
+| any                             | a call                             | it is unsettled until its response            |
+| any                             | a response                         | belongs to the turn of its call               |
+| any                             | speech                             | belongs to the utterance's turn               |
+| unsettled calls                 | turn_complete                      | goes on: the model will speak about them      |
+| nothing said since the response | turn_complete                      | goes on, for a while                          |
+| something said, all settled     | turn_complete                      | is over                                       |
+| cut                             | anything the model says            | left out: nobody wants to hear it             |
+| cut                             | turn_complete                      | is over                                       |
+| cut, interrupted                | anything the model says            | is over, that is the next turn's              |
+| hushed                          | anything but calls and responses   | left out                                      |
+| hushed                          | turn_complete, a response          | is heard again                                |
+| none                            | anything the model says            | a turn begins that nobody has asked for       |
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from google.adk.events.event import Event
+
+from adkwire.runs.history import mark_of, marked
+from adkwire.runs.ids import new_id
+from adkwire.wire.parts import STAMP
+
+Origin: TypeAlias = Literal["typed", "voice", "server"]
+
+
+@dataclass(eq=False)
+class LiveTurn:
+    """One user input of a live run and what the model does with it."""
+
+    message: str
+    user: str
+    origin: Origin
+    invocation: str = field(default_factory=lambda: new_id("e"))
+    calls: set[str] = field(default_factory=set[str])
+    """Calls without a response, as far as it is stored."""
+    began: bool = False
+    """Whether anything of it was stored or shown."""
+    said: bool = False
+    """Whether the model has said something since the last response."""
+    talking: bool = False
+    """Whether the model is in the middle of saying something, as far as it is shown."""
+    cut: bool = False
+    hushed: bool = False
+    interrupted: bool = False
+    """Whether it is stored that the model was interrupted, since the turn was cut."""
+    shown_interrupted: bool = False
+    """Whether that has come by where things are shown."""
+    over: bool = False
+    ended: bool = False
+    ending: str | None = None
+    """The event with which it was over."""
+
+    @property
+    def mark(self) -> dict[str, Any]:
+        """What its events are stamped with."""
+        mark = mark_of(self.message, self.user)
+        return mark if self.origin == "typed" else {**mark, "spoken": True}
+
+
+class LiveTurns:
+    """The turns of a live run, in their order. It is the scribe of the session and the router of what is shown."""
+
+    def __init__(self) -> None:
+        self._turns: list[LiveTurn] = []
+        self._typed: deque[LiveTurn] = deque()
+        self._of_call: dict[str, LiveTurn] = {}
+        self._dropped: set[str] = set()
+        self._utterance: LiveTurn | None = None
+        self.outputs: dict[str, dict[str, Any]] = {}
+        """What is to be stamped beside responses, by call."""
+        self.sounded: Callable[[LiveTurn], dict[str, int] | None] = lambda turn: None
+        """How much of a turn was sound, when it is over."""
+
+    @property
+    def current(self) -> LiveTurn | None:
+        """The turn that is being shown."""
+        return next((turn for turn in self._turns if not turn.ended), None)
+
+    def add(self, turn: LiveTurn, *, typed: bool) -> LiveTurn:
+        """A turn begins behind all others; those before it that never came to be are dropped."""
+        for old in self._turns:
+            if not old.began:
+                old.over = old.ended = True
+        self._forget_ended()
+        self._turns.append(turn)
+        if typed:
+            self._typed.append(turn)
+        return turn
+
+    def utter(self) -> LiveTurn:
+        """The user begins to speak. While calls wait, or nothing was answered yet, it is more of the same turn."""
+        last = self._turns[-1] if self._turns else None
+        if last is None or last.cut or last.over or (last.said and not last.calls):
+            last = self.add(LiveTurn(new_id("msg"), new_id("user"), "voice"), typed=False)
+        self._utterance = last
+        return last
+
+    def of_call(self, call: str) -> LiveTurn | None:
+        """The turn in which a call was made; None when nobody wants to know of it."""
+        return None if call in self._dropped else self._of_call.get(call)
+
+    def adopt(self, turn: LiveTurn, calls: set[str]) -> None:
+        """A turn goes on that had made calls before this run."""
+        turn.calls |= calls
+        for call in calls:
+            self._of_call[call] = turn
+
+    def cut(self, turn: LiveTurn) -> None:
+        """Nothing more of what the model says now is wanted."""
+        turn.cut = True
+
+    def give_up(self, turn: LiveTurn) -> None:
+        """Nothing more comes of a turn."""
+        turn.over = turn.ended = True
+
+    def shown(self, turn: LiveTurn, event: Event) -> bool:
+        """An event was shown; says whether it was the last of its turn."""
+        turn.ended = turn.ended or (turn.over and turn.ending == event.id)
+        return turn.ended
+
+    def of_shown(self, event: Event) -> LiveTurn | None:
+        """The turn that an event is shown in; None when it is not shown."""
+        if event.partial or _is_sound(event):
+            return self._of_partial(event)
+        stamp = stamp_of(event)
+        turn = next((turn for turn in self._turns if turn.message == stamp.get("message")), None)
+        if turn is not None and (event.turn_complete or event.interrupted):
+            turn.talking = False
+        if turn is not None and stamp.get("dropped"):
+            turn.shown_interrupted = turn.shown_interrupted or turn.interrupted
+            self.shown(turn, event)
+            return None
+        return turn
+
+    def stamp(self, event: Event) -> bool:
+        """Make an event that ADK is about to store part of its turn; False leaves it out."""
+        if "message" in stamp_of(event):
+            return True
+        if event.live_session_resumption_update is not None or event.voice_activity is not None:
+            return False
+        turn = self._of_stored(event)
+        if turn is None:
+            return False
+        if not self._learn(turn, event):
+            event.custom_metadata = marked(event.custom_metadata, {**turn.mark, "dropped": True})
+            return False
+        event.invocation_id = turn.invocation
+        turn.began = True
+        more = {call: self.outputs.pop(call) for call in responses_in(event) if call in self.outputs}
+        mark = {**turn.mark, "outputs": more} if more else turn.mark
+        if turn.ending == event.id and (audio := self.sounded(turn)) is not None:
+            mark = {**mark, "audio": audio}
+        event.custom_metadata = marked(event.custom_metadata, mark)
+        return True
+
+    def _of_stored(self, event: Event) -> LiveTurn | None:
+        if responses := responses_in(event):
+            return next((turn for call in responses if (turn := self.of_call(call)) is not None), None)
+        if event.author == "user" and event.input_transcription is None:
+            return self._typed.popleft() if self._typed else None
+        if event.input_transcription is not None:
+            return self._utterance or self.utter()
+        return self._first(over=True, words=says(event))
+
+    def _of_partial(self, event: Event) -> LiveTurn | None:
+        if event.input_transcription is not None:
+            return self._utterance or self.utter()
+        turn = self._first(over=False, words=True)
+        if turn is None or turn.cut or turn.hushed:
+            return None
+        turn.began = turn.said = turn.talking = True
+        event.invocation_id = turn.invocation
+        return turn
+
+    def _first(self, *, over: bool, words: bool) -> LiveTurn | None:
+        """The turn that has the floor; one that nobody asked for begins when there is none and something is said."""
+        for turn in self._turns:
+            if turn.over if over else turn.ended:
+                continue
+            if turn.cut and words and (turn.interrupted if over else turn.shown_interrupted):
+                turn.over, turn.ended = True, turn.ended or not over
+                continue
+            return turn
+        return self.add(LiveTurn(new_id("msg"), new_id("user"), "server"), typed=False) if words else None
+
+    def _learn(self, turn: LiveTurn, event: Event) -> bool:
+        """What an event means for its turn; says whether it is kept."""
+        calls, responses = calls_in(event), responses_in(event)
+        if turn.cut and (turn.ended or not responses):
+            self._dropped.update(calls)
+            turn.interrupted = turn.interrupted or bool(event.interrupted)
+            if event.turn_complete:
+                turn.over, turn.ending = True, event.id
+            return event.input_transcription is not None
+        for call in calls:
+            turn.calls.add(call)
+            self._of_call[call] = turn
+        if responses:
+            turn.calls.difference_update(responses)
+            turn.said = turn.hushed = False
+        hushed = turn.hushed and not calls and not responses and event.input_transcription is None
+        if event.turn_complete or event.interrupted:
+            turn.hushed = False
+        turn.said = turn.said or (says(event) and not hushed)
+        if event.turn_complete and not turn.calls and (turn.said or event.interrupted) and turn.began:
+            turn.over, turn.ending = True, event.id
+        return not hushed
+
+    def _forget_ended(self) -> None:
+        """A long conversation has many turns; only the last ones can still be meant."""
+        ended = [turn for turn in self._turns if turn.over and turn.ended]
+        for turn in ended[:-2]:
+            self._turns.remove(turn)
+        known = set(map(id, self._turns))
+        self._of_call = {call: turn for call, turn in self._of_call.items() if id(turn) in known}
+
+
+def stamp_of(event: Event) -> dict[str, Any]:
+    """What our stamp on an event says."""
+    return (event.custom_metadata or {}).get(STAMP) or {}
+
+
+def calls_in(event: Event) -> set[str]:
+    """The calls an event makes."""
+    return {call.id for call in event.get_function_calls() if call.id}
+
+
+def responses_in(event: Event) -> set[str]:
+    """The calls an event answers."""
+    return {response.id for response in event.get_function_responses() if response.id}
+
+
+def says(event: Event) -> bool:
+    """Whether the model says something in an event: words, sound, a picture or a call."""
+    transcript = event.output_transcription
+    parts = (event.content.parts if event.content is not None else None) or ()
+    return bool(transcript is not None and transcript.text) or any(part.function_response is None for part in parts)
+
+
+def _is_sound(event: Event) -> bool:
+    """ADK yields what a model sounds or shows and does not store it."""
+    parts = (event.content.parts if event.content is not None else None) or ()
+    return bool(parts) and all(part.inline_data is not None for part in parts)

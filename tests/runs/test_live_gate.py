@@ -1,0 +1,358 @@
+"""Approvals and browser tools while a live conversation goes on."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
+
+from adkwire.gate.policy import Policy, Rule
+from adkwire.gate.records import Given
+from adkwire.runs.bridge import Bridge
+from adkwire.settings import Settings
+from adkwire.testing import Call, Say, ScriptedModel, Wait
+from adkwire.testing.speech import Manner
+from adkwire.wire.decoder import Answers, CallAnswer, TurnInput
+from tests.runs.live_house import CHAT, ME, Ear, House, Modality, Reader, Till, house
+
+MODALITIES: list[Modality] = ["text", "audio"]
+PAY = [Call("pay", {"amount": 5})]
+YES, NO = Given(approved=True), Given(approved=False, reason="too much")
+
+
+def part_of(reader: Reader, tool: str) -> dict[str, Any]:
+    return next(part for part in reader.message["parts"] if part["type"] == f"tool-{tool}")
+
+
+@pytest.mark.parametrize("modality", MODALITIES)
+@pytest.mark.parametrize("given", [YES, NO], ids=["approve", "deny"])
+async def test_a_verdict(modality: Modality, given: Given) -> None:
+    async with house([PAY, [Say("Done.")], [Say("Bye.")]], modality) as here:
+        answer = await (await here.say("pay 5")).until_break()
+        await here.answer("pay", given)
+        await answer.rest()
+        assert here.till.paid == ([5] if given is YES else [])
+        assert part_of(answer, "pay")["state"] == ("output-available" if given is YES else "output-denied")
+        assert answer.text == "Done."
+        last = await (await here.say("bye")).rest()
+        assert last.text == "Bye."
+        assert len(here.model.live) == 1
+        await here.agrees_with(answer, last)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_two_payments_one_by_one(first: int) -> None:
+    calls = [Call("pay", {"amount": 1}), Call("pay", {"amount": 2})]
+    async with house([calls, [Say("Both.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        waiting = sorted(await here.pending(), key=lambda call: call.input["amount"])
+        order = waiting if first == 0 else waiting[::-1]
+        await here.bridge.answer(ME, CHAT, order[0].tool_call_id, YES)
+        await answer.until(lambda me: "tool-output-available" in me.types)
+        assert len(here.till.paid) == 1
+        await here.bridge.answer(ME, CHAT, order[1].tool_call_id, NO)
+        await answer.rest()
+        assert here.till.paid == [1 + first]
+        assert answer.text == "Both."
+        await here.agrees_with(answer)
+
+
+@pytest.mark.parametrize("modality", MODALITIES)
+async def test_three_kinds_in_one_step(modality: Modality) -> None:
+    calls = [Call("pay", {"amount": 1}), Call("clock"), Call("weather", {"place": "Rome"}), Call("locate")]
+    async with house([calls, [Say("All.")]], modality) as here:
+        answer = await (await here.say("everything")).until_break()
+        assert part_of(answer, "weather")["state"] == "output-available"
+        assert part_of(answer, "clock")["state"] == "input-available"
+        assert part_of(answer, "locate")["state"] == "approval-requested"
+        await here.answer("clock", Given(output={"time": "noon"}))
+        await here.answer("locate", YES)
+        await answer.until(lambda me: part_of(me, "locate")["state"] == "input-available")
+        await here.answer("locate", Given(output={"latitude": 1}))
+        await here.answer("pay", NO)
+        await answer.rest()
+        assert part_of(answer, "clock")["output"] == {"time": "noon"}
+        assert answer.text == "All."
+        await here.agrees_with(answer)
+        await here.link.close()
+        assert await here.pending() == []
+
+
+async def test_an_output_is_an_approval() -> None:
+    async with house([[Call("locate")], [Say("There.")]]) as here:
+        answer = await (await here.say("where")).until_break()
+        await here.answer("locate", Given(output={"latitude": 1}))
+        await answer.rest()
+        assert part_of(answer, "locate")["state"] == "output-available"
+        await here.agrees_with(answer)
+
+
+async def test_edited_arguments() -> None:
+    async with house([PAY, [Say("Done.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.answer("pay", Given(approved=True, args={"amount": 3}))
+        await answer.rest()
+        assert here.till.paid == [3]
+        await here.agrees_with(answer)
+
+
+async def test_a_tool_that_asks_from_inside() -> None:
+    async with house([[Call("careful", {"amount": 7})], [Say("Done.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        assert (await here.waiting("careful")).hint == "Really?"
+        await here.answer("careful", Given(approved=True, payload={"code": "42"}))
+        await answer.rest()
+        assert here.till.paid == [7]
+        assert part_of(answer, "careful")["output"] == {"paid": 7, "code": {"code": "42"}}
+        await here.agrees_with(answer)
+
+
+async def test_nobody_answers() -> None:
+    async with house([PAY, [Say("Pity.")]], live_approval_timeout=0.05) as here:
+        answer = await (await here.say("pay")).rest()
+        assert part_of(answer, "pay")["state"] == "output-error"
+        assert answer.text == "Pity."
+        assert here.till.paid == []
+        await here.agrees_with(answer)
+
+
+async def test_the_browser_does_not_answer() -> None:
+    async with house([[Call("clock")], [Say("Pity.")]], client_tool_timeout=0.05) as here:
+        answer = await (await here.say("time")).rest()
+        assert part_of(answer, "clock")["state"] == "output-error"
+        await here.agrees_with(answer)
+
+
+async def test_a_grant_for_the_chat() -> None:
+    async with house([PAY, [Say("Done.")], PAY, [Say("Again.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.answer("pay", Given(approved=True, scope="chat"))
+        await answer.rest()
+        again = await (await here.say("pay")).rest()
+        assert here.till.paid == [5, 5]
+        assert "tool-approval-request" not in again.types
+        await here.agrees_with(answer, again)
+
+
+async def test_the_model_goes_on_while_a_call_waits() -> None:
+    talking = Manner(blocking=False, hears=lambda sound: "and the weather")
+    async with house([PAY, [Say("It is sunny meanwhile.")], [Say("Paid.")]], manner=talking) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.link.activity(start=True)
+        here.link.audio(bytes(3200))
+        await here.link.activity(start=False)
+        await answer.until(lambda me: "meanwhile" in me.text)
+        await answer.until_break()
+        assert part_of(answer, "pay")["state"] == "approval-requested"
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert answer.text == "It is sunny meanwhile.Paid."
+        assert here.till.paid == [5]
+        assert here.ear.turns == []
+        await here.agrees_with(answer)
+        texts = [part["text"] for part in (await here.messages())[0]["parts"]]
+        assert texts == ["pay", "and the weather"]
+
+
+async def test_an_interruption_while_a_call_waits() -> None:
+    hold = asyncio.Event()
+    talking = Manner(blocking=False, hears=lambda sound: "hm")
+    async with house([PAY, [Say("I wait and "), Wait(hold), Say("wait")], [Say("Paid.")]], manner=talking) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.link.activity(start=True)
+        here.link.audio(bytes(3200))
+        await here.link.activity(start=False)
+        await answer.until(lambda me: "and " in me.text)
+        await here.link.interrupt()
+        assert here.ear.interruptions
+        await answer.until(lambda me: me.types[-1] == "text-end")
+        assert part_of(answer, "pay")["state"] == "approval-requested"
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert answer.text == "I wait and Paid."
+        assert here.till.paid == [5]
+        await here.agrees_with(answer)
+
+
+async def test_typing_takes_the_call_back() -> None:
+    async with house([PAY, [Say("Never mind.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        call = await here.waiting("pay")
+        after = await (await here.say("forget it")).rest()
+        await answer.rest()
+        assert after.text == "Never mind."
+        with pytest.raises(Exception, match="went on"):
+            await here.bridge.answer(ME, CHAT, call.tool_call_id, YES)
+        assert here.till.paid == []
+        assert part_of(answer, "pay")["state"] == "output-error"
+        await here.agrees_with(answer, after)
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "executing"])
+async def test_stop_ends_a_call(held: bool) -> None:
+    async with house([[Call("slow", {"amount": 9})], [Say("Next.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        if not held:
+            await here.answer("slow", YES)
+            await here.till.begun.wait()
+        await here.bridge.stop(ME, CHAT, answer.run.id)
+        await answer.rest()
+        assert answer.types[-1] == "finish"
+        assert "abort" in answer.types
+        assert part_of(answer, "slow")["state"] == "output-error"
+        here.till.go.set()
+        after = await (await here.say("go on")).rest()
+        assert after.text == "Next."
+        assert here.till.paid == []
+        await here.agrees_with(answer, after)
+
+
+async def test_a_lost_socket_comes_back_to_its_card() -> None:
+    async with house([PAY, [Say("Done.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        here.link.leave()
+        back = Ear()
+        link = await here.join(back)
+        assert link.resumed
+        assert link.run == answer.run.id
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert here.till.paid == [5]
+        assert back.settlements
+        assert len(here.model.live) == 1
+
+
+@pytest.mark.parametrize("how", ["http", "live", "repost"])
+@pytest.mark.parametrize("given", [YES, NO], ids=["approve", "deny"])
+async def test_a_parked_card(how: str, given: Given) -> None:
+    async with house([PAY, [Say("Done.")], [Say("Bye.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.link.close()
+        await answer.rest()
+        assert answer.plain[-1]["finishReason"] == "tool-calls"
+        await here.agrees_with(answer)
+        call = await here.waiting("pay")
+        here._link = None  # pyright: ignore[reportPrivateUsage]
+        if how == "live":
+            await here.join()
+        if how == "repost":
+            run = await here.bridge.start(ME, repost(answer, given))
+        else:
+            await here.bridge.answer(ME, CHAT, call.tool_call_id, given)
+            run = here.bridge.running(ME, CHAT)
+        assert run is not None
+        rest = await Reader(here.bridge, run).rest()
+        assert here.till.paid == ([5] if given is YES else [])
+        assert rest.text == "Done."
+        assert len(here.model.live) == (2 if how == "live" else 1)
+        final = (await here.messages())[-1]
+        assert final["id"] == answer.run.message_id
+        assert [part.get("state") for part in final["parts"] if part["type"] == "tool-pay"] == [
+            "output-available" if given is YES else "output-denied"
+        ]
+        last = await ((await here.say("bye")) if how == "live" else (await here.type("bye"))).rest()
+        assert last.text == "Bye."
+
+
+def repost(answer: Reader, given: Given) -> TurnInput:
+    part = part_of(answer, "pay")
+    said = CallAnswer(
+        call=part["toolCallId"],
+        tool="pay",
+        approval=part["approval"]["id"],
+        approved=given.approved,
+        reason=given.reason or None,
+        input=part["input"],
+    )
+    return TurnInput(
+        chat=CHAT,
+        message=None,
+        trigger="submit-message",
+        replaces=None,
+        answers=Answers(answer.run.message_id, (said,)),
+    )
+
+
+async def test_a_stock_client_sends_its_answer() -> None:
+    async with house([PAY, [Say("Done.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        told = await here.link.send(repost(answer, YES))
+        assert told.run is answer.run
+        assert told.after == len(answer.entries) - 1
+        rest = await Reader(here.bridge, told.run, told.after).rest()
+        assert rest.text == "Done."
+        assert rest.types[0] == "tool-approval-response"
+        again = await here.link.send(repost(answer, YES))
+        assert again.run is not answer.run or again.run.done.is_set()
+        assert here.till.paid == [5]
+
+
+class Shelf(BaseToolset):
+    """A toolset."""
+
+    def __init__(self, *tools: BaseTool) -> None:
+        super().__init__()
+        self._tools = list(tools)
+
+    async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
+        return self._tools
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated")
+@pytest.mark.parametrize("where", ["toolset", "sub-agent", "inside"])
+async def test_wherever_the_tool_is(where: str) -> None:
+    till = Till()
+    gated = FunctionTool(till_pay(till), require_confirmation=True)
+    inner = LlmAgent(name="inner", model=ScriptedModel(turns=[PAY, [Say("Inner.")]]), tools=[gated])
+    if where == "inside":
+        model = ScriptedModel(turns=[[Call("inner", {"request": "pay"})], [Say("Done.")]])
+        agent = LlmAgent(name="outer", model=model, tools=[AgentTool(inner)])
+    elif where == "toolset":
+        agent = LlmAgent(name="outer", model=ScriptedModel(turns=[PAY, [Say("Done.")]]), tools=[Shelf(gated)])
+    else:
+        model = ScriptedModel(turns=[[Call("transfer_to_agent", {"agent_name": "sub"})], PAY, [Say("Done.")]])
+        agent = LlmAgent(name="outer", model=model, sub_agents=[LlmAgent(name="sub", model=model, tools=[gated])])
+    bridge = Bridge(agent, settings=Settings(db="memory:", events_per_second=0))
+    here = House(bridge, ScriptedModel(turns=[]), till)
+    await here.join()
+    answer = await (await here.say("pay")).until(lambda me: "tool-approval-request" in me.types)
+    assert part_of(answer, "pay")["state"] == "approval-requested"
+    await here.answer("pay", YES)
+    await answer.rest()
+    assert till.paid == [5]
+    assert part_of(answer, "pay")["state"] == "output-available"
+    assert answer.text == "Done."
+    await here.agrees_with(answer)
+    await bridge.close(drain=0)
+
+
+def till_pay(till: Till) -> Any:
+    def pay(amount: float) -> dict[str, Any]:
+        """Pay."""
+        till.paid.append(amount)
+        return {"paid": amount}
+
+    return pay
+
+
+async def test_a_policy_and_an_agent_that_stays_as_it_is() -> None:
+    till = Till()
+    model, tools = ScriptedModel(turns=[[Call("weather", {"place": "Rome"})], [Say("Done.")]]), till.tools()
+    agent = LlmAgent(name="outer", model=model, tools=tools)
+    bridge = Bridge(agent, settings=Settings(db="memory:"), policy=Policy([Rule("weather", "ask")]))
+    here = House(bridge, model, till)
+    await here.join()
+    answer = await (await here.say("weather")).until_break()
+    await here.answer("weather", YES)
+    await answer.rest()
+    assert part_of(answer, "weather")["state"] == "output-available"
+    await here.agrees_with(answer)
+    mine: list[Any] = getattr(agent, "tools")  # noqa: B009 - its type is not known
+    assert mine == tools
+    assert all(getattr(tool, "behavior", None) is None for tool in mine)
+    await bridge.close(drain=0)

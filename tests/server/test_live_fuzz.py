@@ -1,0 +1,46 @@
+"""5,000 wrong frames on live sockets: no crash, no leak, and only what the contract has."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from adkwire import create_app
+from adkwire.server.patient_socket import PatientSocket
+from adkwire.testing import Say, ScriptedModel
+from tests.faults.live_fuzz import fuzz
+from tests.runs.chats import scripted, settings
+from tests.runs.conftest import leaked_since
+from tests.server.lines import said_in, send_frame
+from tests.server.live_lines import talk
+from tests.server.sites import serving
+from tests.server.test_socket_limits import until
+
+
+async def test_wrong_frames(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    given = settings(
+        tmp_path,
+        db="memory:",
+        ui=False,
+        chats_per_minute=0,
+        controls_per_second=200,
+        max_body_bytes=200_000,
+        sockets_per_user=50,
+        live_grace=0,
+    )
+    before = asyncio.all_tasks()
+    app = create_app(scripted(ScriptedModel(script=lambda _: [Say("ok")])), settings=given)
+    async with serving(app, ws=PatientSocket, ws_max_size=400_000) as site:
+        found = await fuzz(site.port, 5_000, seed=5)
+        assert found.complaints == []
+        assert found.frames >= 5_000
+        assert {"error", "ready", "pong", "chunk"} <= set(found.told)
+        assert {1000, 1002, 1007, 1008, 1009} <= set(found.closes)
+        async with talk(site, "fine") as one:
+            await one.send(send_frame(chat="fine"))
+            assert said_in(await one.answer("r1")) == "ok"
+    await app.state.bridge.close()
+    await until(lambda: not leaked_since(before))
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

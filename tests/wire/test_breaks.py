@@ -1,0 +1,32 @@
+"""Breaks are in the log and nowhere else."""
+
+import pytest
+
+from adkwire.wire import chunks as c
+from adkwire.wire.breaks import BREAK, chunks_in, is_break
+from adkwire.wire.profiles import Profile, encode_chunks
+
+CHUNKS = [c.Start(message_id="m1"), c.Finish(finish_reason="interrupted", message_metadata={})]
+
+
+def test_a_break_is_not_a_chunk() -> None:
+    first, last = encode_chunks(CHUNKS)
+
+    assert [is_break(entry) for entry in (first, BREAK, last)] == [False, True, False]
+    assert chunks_in([first, BREAK, last, BREAK]) == CHUNKS
+
+
+@pytest.mark.parametrize("client", [None, "ai/6.0.0", "ai/7.0.0", "ai/7.0.169"])
+def test_no_client_sees_one(client: str | None) -> None:
+    assert Profile.declared(client).fit_encoded(BREAK) is None
+
+
+@pytest.mark.parametrize(
+    ("client", "reason"), [(None, "other"), ("ai/7.0.148", "other"), ("ai/7.0.149", "interrupted")]
+)
+def test_only_a_client_that_knows_the_word_is_told_of_an_interruption(client: str | None, reason: str) -> None:
+    (entry,) = encode_chunks(CHUNKS[1:])
+
+    assert chunks_in([Profile.declared(client).fit_encoded(entry) or b""]) == [
+        c.Finish(finish_reason=reason, message_metadata={})  # type: ignore[arg-type]
+    ]

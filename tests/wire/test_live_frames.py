@@ -1,0 +1,409 @@
+"""Frames of a live socket: what a client of ours may send, and what it is sent."""
+
+import base64
+import json
+import struct
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from adkwire.errors import RequestError, TooLarge, Unprocessable, UnsupportedType
+from adkwire.wire.chunks import Start, TextDelta
+from adkwire.wire.decoder import CallBody, InputLimits, UserMessage
+from adkwire.wire.frames import AbortFrame, FrameLimits, Head, PingFrame, ResumeFrame, SendFrame, decode_head
+from adkwire.wire.live_frames import (
+    BREAK_CHUNKS,
+    AudioControlFrame,
+    AudioFrame,
+    CallSettled,
+    CloseFrame,
+    Interrupted,
+    InterruptFrame,
+    LiveChunkFrames,
+    LiveFrame,
+    LiveLimits,
+    LiveServerFrame,
+    MessageFrame,
+    Notice,
+    PlayedFrame,
+    Pong,
+    Ready,
+    Refusal,
+    StateChanged,
+    ToolResultFrame,
+    TurnPushed,
+    UserTranscript,
+    VideoFrame,
+    binary_name,
+    decode_binary,
+    decode_live_frame,
+    encode_live_frame,
+    encode_sound,
+    is_older,
+    is_sound,
+    pcm_chunk,
+)
+from adkwire.wire.profiles import Profile, encode_chunks
+from tests.wire.pictures import jpeg, png
+
+LIMITS = LiveLimits(FrameLimits(1_000, 10_000, InputLimits(20, 5_000, 10_000)), 640, 5_000)
+MESSAGE = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
+
+
+def read(frame: dict[str, Any] | bytes, *, limits: LiveLimits = LIMITS) -> LiveFrame:
+    raw = frame if isinstance(frame, bytes) else json.dumps(frame).encode()
+    return decode_live_frame(decode_head(raw), raw, limits, "chat")
+
+
+def in_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def sound(pcm: bytes = bytes(640), **more: Any) -> dict[str, Any]:
+    said = {"chunk": in_base64(pcm), "sampleRate": 16_000, "channels": 1, "bitDepth": 16}
+    return {"type": "audio_chunk", "data": {**said, **more}}
+
+
+def picture(data: bytes, media_type: str) -> dict[str, Any]:
+    return {"type": "video_frame", "data": {"data": in_base64(data), "mediaType": media_type}}
+
+
+def result(**data: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "data": {"toolCallId": "c1", **data}}
+
+
+FRAMES: list[tuple[dict[str, Any], LiveFrame]] = [
+    ({"type": "abort", "requestId": "r"}, AbortFrame("r")),
+    ({"type": "resume", "requestId": "r", "id": "c"}, ResumeFrame("r", "c", None, None, None)),
+    ({"type": "ping", "timestamp": 5}, PingFrame(5)),
+    ({"type": "interrupt"}, InterruptFrame(None)),
+    ({"type": "interrupt", "reason": "user_abort"}, InterruptFrame("user_abort")),
+    ({"type": "interrupt", "reason": None}, InterruptFrame(None)),
+    ({"type": "audio_control", "action": "start", "source": "vad"}, AudioControlFrame("start", "vad")),
+    ({"type": "audio_control", "action": "stop"}, AudioControlFrame("stop", "ptt")),
+    (sound(), AudioFrame(bytes(640), 16_000)),
+    (sound(b"\1\2", sampleRate=48_000), AudioFrame(b"\1\2", 48_000)),
+    ({"type": "audio_chunk", "data": {"chunk": ""}}, AudioFrame(b"", 16_000)),
+    ({"type": "played", "generation": 65_535, "ms": 0}, PlayedFrame(65_535, 0)),
+    ({"type": "played", "generation": 0, "ms": 1_234.9}, PlayedFrame(0, 1_234)),
+    ({"type": "close"}, CloseFrame()),
+]
+
+
+@pytest.mark.parametrize(("frame", "meant"), FRAMES, ids=[frame["type"] for frame, _ in FRAMES])
+def test_frames_with_and_without_what_all_may_carry(frame: dict[str, Any], meant: LiveFrame) -> None:
+    assert read(frame) == meant
+    assert read({"version": "1.0", "timestamp": 1_700_000_000_000, "more": {}, **frame}) == meant
+
+
+def test_send_is_that_of_the_chat_socket() -> None:
+    frame = read({"type": "send", "requestId": "r1", "id": "other", "messages": [MESSAGE]})
+    assert isinstance(frame, SendFrame)
+    assert (frame.request_id, frame.turn.chat) == ("r1", "other")
+
+
+@pytest.mark.parametrize("request_id", ["r1", None])
+def test_message(request_id: str | None) -> None:
+    frame = read({"type": "message", "requestId": request_id, "data": {"messages": [MESSAGE], "more": [1]}})
+    assert isinstance(frame, MessageFrame)
+    assert frame.request_id == request_id
+    assert (frame.turn.chat, frame.turn.message) == ("chat", UserMessage("u1", ("hello",)))
+
+
+def test_a_message_may_name_its_chat() -> None:
+    frame = read({"type": "message", "data": {"id": "other", "messages": [MESSAGE]}})
+    assert isinstance(frame, MessageFrame)
+    assert frame.turn.chat == "other"
+
+
+@pytest.mark.parametrize(
+    ("data", "meant"),
+    [
+        ({"status": "approved"}, CallBody(approved=True)),
+        ({"status": "rejected"}, CallBody(approved=False)),
+        ({"status": "denied", "reason": "no"}, CallBody(approved=False, reason="no")),
+        ({"result": {"a": 1}}, CallBody(output={"a": 1})),
+        ({"result": None}, CallBody(output=None)),
+        ({"error": "failed"}, CallBody(error="failed")),
+        ({"status": "approved", "result": "x"}, CallBody(approved=True, output="x")),
+        ({"status": "approved", "args": {"n": 1}}, CallBody(approved=True, args={"n": 1})),
+        ({"status": "approved", "payload": 5, "scope": "chat"}, CallBody(approved=True, payload=5, scope="chat")),
+        (
+            {"status": "approved", "reason": None, "args": None, "payload": None, "scope": None, "error": None},
+            CallBody(approved=True),
+        ),
+        ({"status": None, "result": 0, "more": 1}, CallBody(output=0)),
+    ],
+)
+def test_answers_to_calls(data: dict[str, Any], meant: CallBody) -> None:
+    assert read(result(**data)) == ToolResultFrame("c1", meant)
+    assert meant.output is UNSET or "result" in data
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({}, "says nothing: give a `status`"),
+        ({"reason": "because"}, "says nothing"),
+        ({"error": None}, "says nothing"),
+        ({"status": "maybe"}, "status"),
+        ({"status": "rejected", "result": 1}, "takes a `reason` and nothing else"),
+        ({"result": 1, "error": "x"}, "not both"),
+        ({"result": 1, "args": {}}, "before it runs"),
+        ({"status": "approved", "args": []}, "args"),
+        ({"status": "approved", "scope": "ever"}, "scope"),
+        ({"error": 5}, "error"),
+        ({"toolCallId": "", "status": "approved"}, "toolCallId"),
+        ({"toolCallId": "x" * 257, "status": "approved"}, "toolCallId"),
+        ({"toolCallId": None, "status": "approved"}, "toolCallId"),
+    ],
+)
+def test_wrong_answers_to_calls(data: dict[str, Any], words: str) -> None:
+    with pytest.raises(Unprocessable, match=words):
+        read(result(**data))
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        ({"type": "shout"}, "no frame of the type 'shout'; taken are send, resume, abort, ping, message, interrupt"),
+        ({"type": "ready"}, "no frame of the type 'ready'"),
+        ({"type": "x" * 500}, "no frame of the type 'x{40}';"),
+        ({}, "no frame of the type ''"),
+        ({"type": "abort"}, "needs a requestId"),
+        ({"type": "message"}, "data"),
+        ({"type": "message", "data": []}, "data"),
+        ({"type": "message", "data": {}}, "no message"),
+        ({"type": "message", "data": {"messages": [], "id": 5}}, "id"),
+        ({"type": "message", "data": {"messages": [{**MESSAGE, "role": "system"}]}}, "must be the user's"),
+        ({"type": "interrupt", "reason": "bored"}, "reason"),
+        ({"type": "audio_control"}, "action"),
+        ({"type": "audio_control", "action": "pause"}, "action"),
+        ({"type": "audio_control", "action": "start", "source": "dog"}, "source"),
+        ({"type": "audio_chunk"}, "data"),
+        ({"type": "audio_chunk", "data": "AAAA"}, "data"),
+        (sound(chunk="no base64!"), "base64"),
+        (sound(chunk=[1, 2]), "chunk"),
+        (sound(sampleRate="16000"), "sampleRate"),
+        ({"type": "video_frame", "data": {"data": ""}}, "mediaType"),
+        ({"type": "played", "generation": 65_536, "ms": 0}, "generation"),
+        ({"type": "played", "generation": -1, "ms": 0}, "generation"),
+        ({"type": "played", "generation": 1, "ms": -1}, "ms"),
+        ({"type": "played", "generation": 1, "ms": 2**32}, "ms"),
+        ({"type": "played", "generation": 1}, "ms"),
+        ({"type": "tool_result", "data": None}, "data"),
+    ],
+)
+def test_a_wrong_frame(frame: dict[str, Any], words: str) -> None:
+    with pytest.raises(Unprocessable, match=words):
+        read(frame)
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (sound(sampleRate=96_000), "not 96000"),
+        (sound(channels=2), "one channel"),
+        (sound(bitDepth=32), "16 bits"),
+        (sound(b"abc"), "3 bytes"),
+        (picture(png(10, 10), "image/jpeg"), "JPEG or a PNG"),
+        (picture(b"GIF89a" + bytes(20), "image/gif"), "JPEG or a PNG"),
+        (picture(b"hello", "image/png"), "JPEG or a PNG"),
+        (picture(png(101, 100), "image/png"), "1 to 10000 pixels; this one says 101 x 100"),
+        (picture(png(0, 100), "image/png"), "says 0 x 100"),
+        (picture(b"\xff\xd8\xff", "image/jpeg"), "says 0 x 0"),
+    ],
+)
+def test_sound_and_pictures_that_are_not_taken(frame: dict[str, Any], words: str) -> None:
+    with pytest.raises(UnsupportedType, match=words):
+        read(frame)
+
+
+def test_pictures() -> None:
+    assert read(picture(png(100, 100), "image/png")) == VideoFrame(png(100, 100), "image/png")
+    assert read(picture(jpeg(10, 20), "image/jpeg")) == VideoFrame(jpeg(10, 20), "image/jpeg")
+
+
+def test_sizes() -> None:
+    assert read(sound(bytes(640))) == AudioFrame(bytes(640), 16_000)
+    with pytest.raises(TooLarge, match="at most 640 bytes"):
+        read(sound(bytes(642)))
+    with pytest.raises(TooLarge, match="A frame of this type may have at most 1856 bytes"):
+        read(sound(bytes(2_000)))
+    with pytest.raises(TooLarge, match="at most 5000 bytes"):
+        read(picture(png(1, 1) + bytes(5_000), "image/png"))
+    with pytest.raises(TooLarge, match="at most 10000 bytes"):
+        read({"type": "message", "data": {"messages": [MESSAGE], "more": "x" * 10_000}})
+    for kind in ("interrupt", "tool_result", "played", "close", "audio_control", "abort"):
+        with pytest.raises(TooLarge, match="at most 1000 bytes"):
+            read({"type": kind, "more": "x" * 1_000})
+
+
+def test_only_sound_is_sound() -> None:
+    assert is_sound(Head("audio_chunk", None))
+    assert not is_sound(Head("audio_control", None))
+
+
+def binary(kind: int, payload: bytes, flags: int = 0) -> bytes:
+    return struct.pack("<BBHI", kind, flags, 7, 1_000) + payload
+
+
+def test_binary_frames_of_a_client() -> None:
+    assert decode_binary(binary(1, b"\1\0\2\0", flags=255), LIMITS) == AudioFrame(b"\1\0\2\0", 16_000)
+    assert decode_binary(binary(1, b""), LIMITS) == AudioFrame(b"", 16_000)
+    assert decode_binary(binary(2, jpeg(4, 4)), LIMITS) == VideoFrame(jpeg(4, 4), "image/jpeg")
+    assert decode_binary(binary(3, png(4, 4)), LIMITS) == VideoFrame(png(4, 4), "image/png")
+
+
+def test_a_binary_frame_has_the_name_of_its_text() -> None:
+    names = {binary_name(binary(kind, b"")) for kind in (1,)}, {binary_name(binary(kind, b"")) for kind in (2, 3)}
+    assert names == ({"audio_chunk"}, {"video_frame"})
+    assert {binary_name(b""), binary_name(binary(0, b"")), binary_name(binary(9, b""))} == {"binary"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "error", "words"),
+    [
+        (b"", Unprocessable, "a head of 8 bytes"),
+        (bytes(7), Unprocessable, "a head of 8 bytes"),
+        (binary(0, b""), Unprocessable, "kind 0"),
+        (binary(4, b"x"), Unprocessable, "kind 4"),
+        (binary(1, b"x"), UnsupportedType, "1 bytes"),
+        (binary(1, bytes(642)), TooLarge, "at most 640"),
+        (binary(2, png(4, 4)), UnsupportedType, "JPEG or a PNG"),
+        (binary(3, png(4, 4) + bytes(5_000)), TooLarge, "at most 5000"),
+    ],
+)
+def test_wrong_binary_frames(raw: bytes, error: type[RequestError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        decode_binary(raw, LIMITS)
+
+
+def test_binary_frames_of_the_server() -> None:
+    frame = encode_sound(b"\1\2", 65_535, 2**32 - 1, last=True)
+    assert frame == b"\1\1\xff\xff\xff\xff\xff\xff\1\2"
+    assert struct.unpack("<BBHI", encode_sound(b"", 65_536 + 3, 2**32 + 4, last=False)) == (1, 0, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("generation", "than", "older"),
+    [(1, 2, True), (2, 2, False), (3, 2, False), (65_535, 0, True), (0, 65_535, False), (65_000, 40, True)],
+)
+def test_generations_begin_anew(generation: int, than: int, older: bool) -> None:
+    assert is_older(generation, than) is older
+
+
+AUDIO = {
+    "input": {"rate": 16_000, "channels": 1, "bitDepth": 16},
+    "output": {"rate": 24_000, "channels": 1, "bitDepth": 16},
+}
+TOLD: list[tuple[LiveServerFrame, dict[str, Any]]] = [
+    (
+        Ready(chat="c", run=None, generation=3, resumed=True),
+        {"type": "ready", "chat": "c", "run": None, "generation": 3, "audio": AUDIO, "resumed": True},
+    ),
+    (Pong(timestamp=1.5, server_time=7), {"type": "pong", "timestamp": 1.5, "serverTime": 7}),
+    (
+        TurnPushed(request_id="t", message_id="m", user_message_id="u", origin="voice"),
+        {"type": "turn", "requestId": "t", "messageId": "m", "userMessageId": "u", "origin": "voice"},
+    ),
+    (
+        UserTranscript(user_message_id="u", text="ä", final=False),
+        {"type": "user-transcript", "userMessageId": "u", "text": "ä", "final": False},
+    ),
+    (StateChanged(state="waiting"), {"type": "state", "state": "waiting"}),
+    (Interrupted(request_id="t", generation=4), {"type": "interrupted", "requestId": "t", "generation": 4}),
+    (
+        Interrupted(request_id="t", generation=4, kept=""),
+        {"type": "interrupted", "requestId": "t", "generation": 4, "kept": ""},
+    ),
+    (CallSettled(tool_call_id="c", state="done"), {"type": "call-settled", "toolCallId": "c", "state": "done"}),
+    (
+        Notice(level="info", code="go-away", text="soon"),
+        {"type": "notice", "level": "info", "code": "go-away", "text": "soon"},
+    ),
+    (Refusal(code="x", text="y"), {"type": "error", "code": "x", "text": "y"}),
+    (
+        Refusal(code="x", text="y", frame="tool_result", tool_call_id="c"),
+        {"type": "error", "code": "x", "text": "y", "frame": "tool_result", "toolCallId": "c"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("frame", "told"), TOLD, ids=[told["type"] for _, told in TOLD])
+def test_frames_of_the_server(frame: LiveServerFrame, told: dict[str, Any]) -> None:
+    assert json.loads(encode_live_frame(frame)) == {**told, "version": "1.0"}
+
+
+def test_all_frames_are_looked_at() -> None:
+    assert {type(frame) for frame, _ in TOLD} == set(get_args(LiveServerFrame))
+    others = {SendFrame, MessageFrame, VideoFrame, ToolResultFrame}
+    assert {type(frame) for _, frame in FRAMES} | others == set(get_args(LiveFrame))
+
+
+def test_half_a_character_does_not_fail_a_frame() -> None:
+    told = encode_live_frame(UserTranscript(user_message_id="u", text="a\ud83d", final=True))
+    assert json.loads(told)["text"] == "a?"
+
+
+def test_sound_for_who_takes_no_binary() -> None:
+    assert json.loads(encode_chunks([pcm_chunk(b"\1\2\3\4")])[0]) == {
+        "type": "data-pcm",
+        "data": {"chunk": "AQIDBA==", "sampleRate": 24_000, "channels": 1, "bitDepth": 16},
+        "transient": True,
+    }
+
+
+def test_chunks_beside_the_log_are_numbered_with_it() -> None:
+    entries = encode_chunks([Start(message_id="m"), TextDelta(id="t", delta="a")])
+    frames = LiveChunkFrames("r", Profile(), run="run")
+    told = [*frames.of(0, entries[:1]), *frames.beside(pcm_chunk(b"")), *frames.of(1, entries[1:])]
+    told += frames.beside(*BREAK_CHUNKS)
+    seen = [json.loads(frame) for frame in told]
+    assert [(frame["sequence"], frame.get("id"), frame["chunk"]["type"]) for frame in seen] == [
+        (0, "run:0", "start"),
+        (1, None, "data-pcm"),
+        (2, "run:1", "text-delta"),
+        (3, None, "finish-step"),
+        (4, None, "finish"),
+    ]
+    assert seen[-1]["chunk"] == {"type": "finish", "finishReason": "tool-calls", "messageMetadata": {}}
+    assert {(frame["type"], frame["requestId"]) for frame in seen} == {("chunk", "r")}
+
+
+@given(st.binary(max_size=700))
+def test_no_bytes_do_harm(raw: bytes) -> None:
+    for kind in (b"", b"\1", b"\2", b"\3"):
+        try:
+            frame = decode_binary(kind + raw, LIMITS)
+        except RequestError:
+            continue
+        assert isinstance(frame, AudioFrame | VideoFrame)
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=8,
+)
+_fields = st.sampled_from(
+    ["data", "reason", "action", "source", "generation", "ms", "timestamp", "requestId", "version"]
+)
+_inside = st.sampled_from(
+    ["chunk", "sampleRate", "data", "mediaType", "toolCallId", "status", "result", "args", "scope", "messages", "id"]
+)
+
+
+@given(
+    kind=st.sampled_from([frame["type"] for frame, _ in FRAMES] + ["message", "video_frame", "tool_result", "send"]),
+    fields=st.dictionaries(_fields, _json | st.dictionaries(_inside, _json, max_size=4), max_size=5),
+)
+def test_no_fields_do_harm(kind: str, fields: dict[str, Any]) -> None:
+    try:
+        frame = read({**fields, "type": kind})
+    except RequestError:
+        return
+    assert isinstance(frame, get_args(LiveFrame))

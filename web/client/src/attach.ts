@@ -1,0 +1,172 @@
+import { isToolPart } from "./is-tool-part.js";
+import type { LiveAttachment } from "./live-attachment.js";
+import type { LiveChatTransport } from "./live-chat-transport.js";
+import type { ToolResultData, TurnFrame } from "./live-frames.js";
+import type { Message } from "./message.js";
+import { keepText } from "./keep-text.js";
+import { settledPart } from "./settled-part.js";
+import { TranscriptText } from "./transcript-text.js";
+import type { ToolPart } from "./tool-part.js";
+
+const MAX_HEARD = 100;
+/** States that only an approved call has. */
+const APPROVED = new Set(["offered", "executing", "executed"]);
+
+type Approval = { id: string; approved: boolean; reason?: string };
+type Output = { toolCallId: string; output?: unknown; state?: string; errorText?: string };
+
+/** What is needed of a chat: a `Chat` of any framework, and whatever else extends `AbstractChat` of AI SDK 6 or 7. */
+export interface AttachableChat {
+  messages: readonly Message[];
+  /** Of whatever type the chat's messages are. */
+  sendMessage(message: never, options: { body: object }): Promise<void>;
+  resumeStream(options?: { body: object }): Promise<void>;
+  addToolApprovalResponse(answer: Approval): unknown;
+  addToolOutput(output: Output): unknown;
+  addToolResult?(output: Output): unknown;
+}
+
+/** The message that a chat is writing: it replaces the one in `messages` with every chunk. Both majors keep it here. */
+type Writing = { activeResponse?: { state?: { message?: Message } } };
+
+/**
+ * Joins a chat and its live transport, once, before the chat is used: turns that the server begins are shown in it, answers
+ * to calls leave at once while an answer is being written, and what was not heard is not kept. Returns the chat.
+ */
+export function attach<C extends object>(chat: C & AttachableChat, transport: LiveChatTransport<never>): C {
+  const attached = new AttachedChat(chat, transport);
+  attached.wrap();
+  transport["~attach"](attached);
+  return chat;
+}
+
+class AttachedChat implements LiveAttachment {
+  private readonly approve: AttachableChat["addToolApprovalResponse"];
+  private readonly output: AttachableChat["addToolOutput"];
+  /** What is heard, by the message that it is. */
+  private readonly heard = new Map<string, TranscriptText>();
+
+  constructor(
+    private readonly chat: AttachableChat,
+    private readonly transport: LiveChatTransport<never>,
+  ) {
+    this.approve = chat.addToolApprovalResponse;
+    this.output = chat.addToolOutput;
+  }
+
+  /** The chat's own methods, so that whoever calls them need not know of any transport. */
+  wrap(): void {
+    const { chat } = this;
+    chat.addToolApprovalResponse = async (answer) => {
+      const call = this.asking(({ approval }) => approval?.id === answer.id);
+      if (call) this.tell(verdict(call.toolCallId, answer));
+      return this.approve(answer);
+    };
+    chat.addToolOutput = async (output) => {
+      this.tell(outcome(output));
+      return this.output(output);
+    };
+    if ("addToolResult" in chat) chat.addToolResult = chat.addToolOutput;
+  }
+
+  turn(turn: TurnFrame, before: Promise<unknown>): void {
+    // Behind the chat's own last step of the answer before it, or its state would be that of the wrong answer.
+    void before.then(() => setTimeout(() => this.show(turn).catch((error: Error) => this.transport["~failed"](error))));
+  }
+
+  resume(): void {
+    void this.chat.resumeStream().catch((error: Error) => this.transport["~failed"](error));
+  }
+
+  transcript(userMessageId: string, text: string, final: boolean): void {
+    const heard = this.heard.get(userMessageId) ?? new TranscriptText();
+    const before = heard.text;
+    heard.add(text, final);
+    this.remember(userMessageId, heard);
+    this.edit(userMessageId, (message) => ({ ...message, parts: withTranscript(message.parts, before, heard.text) }));
+  }
+
+  settled(toolCallId: string, state: string): void {
+    const message = this.chat.messages.findLast(({ parts }) => parts.some((part) => isCall(part, toolCallId)));
+    if (!message) return;
+    if (this.transport["~isWriting"](message.id)) return this.approved(toolCallId, state);
+    const parts = message.parts.map((part) => (isCall(part, toolCallId) ? settledPart(part, state) : part));
+    this.edit(message.id, () => ({ ...message, parts }));
+  }
+
+  keep(messageId: string, kept: string): void {
+    const writing = (this.chat as Writing).activeResponse?.state?.message;
+    if (writing?.id === messageId) keepText(writing.parts, kept);
+    this.edit(messageId, (message) => {
+      const parts = message.parts.map((part) => ({ ...part }));
+      keepText(parts, kept);
+      return { ...message, parts };
+    });
+  }
+
+  answered({ toolCallId, status, reason }: ToolResultData): void {
+    const id = this.asking((part) => part.toolCallId === toolCallId)?.approval?.id;
+    if (id === undefined || status === undefined) return;
+    void this.approve({ id, approved: status === "approved", ...(reason !== undefined && { reason }) });
+  }
+
+  /** Somebody else has approved it. AI SDK 6 has no chunk that says so. */
+  private approved(toolCallId: string, state: string): void {
+    if (APPROVED.has(state)) this.answered({ toolCallId, status: "approved" });
+  }
+
+  private async show({ requestId, messageId, userMessageId }: TurnFrame): Promise<void> {
+    // Its connection may have ended for good meanwhile.
+    if (!this.transport["~hasBegun"](requestId)) return;
+    const options = { body: { liveTurn: requestId } };
+    // Nothing new from the user: the server goes on with what is there.
+    if (userMessageId === "" || this.has(userMessageId) || this.has(messageId)) return this.chat.resumeStream(options);
+    const text = this.heard.get(userMessageId)?.text ?? "";
+    const message: Message = { id: userMessageId, role: "user", parts: [{ type: "text", text } as { type: string }] };
+    return this.chat.sendMessage(message as never, options);
+  }
+
+  /** While an answer is being written. Else the chat sends its answers by itself. */
+  private tell(data: ToolResultData): void {
+    if (!this.transport["~isStreaming"]) return;
+    void this.transport["~answer"](data).catch((error: Error) => this.transport["~failed"](error));
+  }
+
+  private asking(matches: (part: ToolPart) => boolean): ToolPart | undefined {
+    const calls = this.chat.messages.flatMap(({ parts }) => parts).filter(isToolPart);
+    return calls.find((part) => part.state === "approval-requested" && matches(part));
+  }
+
+  private remember(userMessageId: string, heard: TranscriptText): void {
+    this.heard.set(userMessageId, heard);
+    const [oldest] = this.heard.keys();
+    if (this.heard.size > MAX_HEARD && oldest !== undefined) this.heard.delete(oldest);
+  }
+
+  private has(messageId: string): boolean {
+    return this.chat.messages.some(({ id }) => id === messageId);
+  }
+
+  private edit(messageId: string, change: (message: Message) => Message): void {
+    this.chat.messages = this.chat.messages.map((message) => (message.id === messageId ? change(message) : message));
+  }
+}
+
+function verdict(toolCallId: string, { approved, reason }: Approval): ToolResultData {
+  return { toolCallId, status: approved ? "approved" : "rejected", ...(reason !== undefined && { reason }) };
+}
+
+function outcome({ toolCallId, output, state, errorText = "" }: Output): ToolResultData {
+  return state === "output-error" ? { toolCallId, error: errorText } : { toolCallId, result: output ?? null };
+}
+
+function isCall(part: { type: string }, toolCallId: string): part is ToolPart {
+  return isToolPart(part) && part.toolCallId === toolCallId;
+}
+
+/** What is heard is the last text of its message; words that were typed before it stay as they are. */
+function withTranscript(parts: Message["parts"], before: string, text: string): Message["parts"] {
+  const last = parts.at(-1) as { type: string; text?: string } | undefined;
+  const isHeard = last?.type === "text" && (last.text === before || last.text === "");
+  return [...(isHeard ? parts.slice(0, -1) : parts), { type: "text", text } as { type: string }];
+}

@@ -1,0 +1,391 @@
+import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
+import { answersSent } from "./answers-sent.js";
+import { LiveAnswer } from "./live-answer.js";
+import { LiveAnswers } from "./live-answers.js";
+import type { LiveAttachment } from "./live-attachment.js";
+import { LiveCalls } from "./live-calls.js";
+import type { LiveChatTransportOptions } from "./live-chat-transport-options.js";
+import type { LiveFrame, LiveInterruption, LiveReady, ToolResultData, TurnFrame } from "./live-frames.js";
+import { liveFrame } from "./live-frames.js";
+import { LiveSocket } from "./live-socket.js";
+import { LiveSound } from "./live-sound.js";
+import { type AudioInput, type LiveDropped, LiveUplink, type VideoFrame } from "./live-uplink.js";
+import type { MediaFrame } from "./media-frame.js";
+import { newId } from "./new-id.js";
+import { NotConnected } from "./not-connected.js";
+import type { ReconnectOptions } from "./reconnect-options.js";
+import { resolve } from "./resolve.js";
+import type { SendOptions } from "./send-options.js";
+import { socketError } from "./socket-error.js";
+import { readServerFrame } from "./socket-frames.js";
+import { SocketOpening } from "./socket-opening.js";
+import type { ResilientWebSocketOptions, SocketState, SocketStateDetail } from "./socket-options.js";
+import { socketUrl } from "./socket-url.js";
+
+type Asking = Pick<ReconnectOptions, "chatId" | "headers" | "body"> & { abortSignal?: AbortSignal | undefined };
+
+const OPEN = 1;
+const CLOSED = "the transport was closed";
+const UNATTACHED = "The server has begun a turn and there is no chat to show it: attach(chat, transport).";
+
+/**
+ * A `ChatTransport` for a live chat: typed messages, voice, and turns that the server begins, over one socket that comes
+ * back by itself. Its chat has to be attached: `attach(chat, transport)`.
+ */
+export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatTransport<M> {
+  /** A resumed answer comes whole, from its first chunk. */
+  readonly resumeStreamIsReplay = true;
+  private opening: SocketOpening<LiveSocket> | undefined;
+  private socket: LiveSocket | undefined;
+  private attachment: LiveAttachment | undefined;
+  private isConnected = false;
+  private hasBeenReady = false;
+  private readonly open = new Map<string, LiveAnswer>();
+  /** Turns of the server that the chat has not yet asked for. */
+  private readonly begun = new Map<string, LiveAnswer>();
+  /** Answers that have come whole and that the chat still reads. */
+  private readonly reading = new Set<Promise<void>>();
+  private readonly answers = new LiveAnswers();
+  private readonly calls: LiveCalls;
+  private readonly sound: LiveSound;
+  private readonly uplink: LiveUplink;
+
+  constructor(private readonly options: LiveChatTransportOptions) {
+    this.calls = new LiveCalls(options, (data) => void this["~answer"](data).catch((error: Error) => this["~failed"](error)));
+    this.sound = new LiveSound(options, (frame) => this.post(frame));
+    this.uplink = new LiveUplink((frame) => this.post(frame));
+  }
+
+  /** Sound and pictures that could not leave, since the connection was away. */
+  get dropped(): LiveDropped {
+    return { ...this.uplink.dropped };
+  }
+
+  async sendMessages(options: SendOptions<M>): Promise<ReadableStream<UIMessageChunk>> {
+    const { trigger, messageId, messages, abortSignal, metadata } = options;
+    const begun = this.claim(options);
+    if (begun) return begun.stream;
+    const content = { type: "send", trigger, messageId, messages: since(messages, messageId), metadata };
+    const frame = await this.frame(options, content);
+    return (await this.request(frame, abortSignal, () => answersSent.forget(messages.at(-1)))).stream;
+  }
+
+  async reconnectToStream(options: ReconnectOptions): Promise<ReadableStream<UIMessageChunk> | null> {
+    const begun = this.claim(options);
+    if (begun) return begun.stream;
+    const frame = await this.frame(options, { type: "resume", metadata: options.metadata });
+    return (await this.request(frame, options.abortSignal)).response;
+  }
+
+  /** End what is being said: here at once, then on the server. */
+  async interrupt(reason: "user_abort" | "timeout" | "error" = "user_abort"): Promise<void> {
+    this.sound.hush();
+    (await this.existing()).send(liveFrame("interrupt", { reason }));
+  }
+
+  /** The user begins to speak: by a button (`ptt`), or as heard (`vad`). Ends what is being said. */
+  async startAudio(source: "ptt" | "vad" = "ptt"): Promise<void> {
+    this.sound.hush();
+    await this.connection().catch(notConnected);
+    this.uplink.start(source);
+  }
+
+  /** The user has spoken. */
+  async stopAudio(): Promise<void> {
+    await this.existing();
+    this.uplink.stop();
+  }
+
+  /** Sound of the microphone, 16 kHz mono s16. False: the connection is away, so it was dropped, and counted. */
+  sendAudioChunk(chunk: AudioInput): boolean {
+    return this.uplink.audio(chunk);
+  }
+
+  /** A JPEG or PNG of the camera or the screen. False: it was dropped, and counted. */
+  async sendVideoFrame(frame: VideoFrame): Promise<boolean> {
+    return this.uplink.video(frame);
+  }
+
+  /**
+   * Answer a call: its output, or with a status whether it may be executed; the text beside `rejected` is the reason.
+   * Resolves when the server has it, over as many connections as that takes, and rejects with its refusal or `NotConnected`.
+   */
+  async sendToolResult(toolCallId: string, result?: unknown, status?: "approved" | "rejected"): Promise<void> {
+    const data = resultData(toolCallId, result, status);
+    if (this["~isStreaming"]) this.attachment?.answered(data);
+    await this["~answer"](data);
+  }
+
+  /** End the live run and the socket. A later message opens a new one. */
+  close(): void {
+    this.post(liveFrame("close"));
+    this.opening?.end(new NotConnected(CLOSED));
+  }
+
+  /** @internal */
+  "~attach"(attachment: LiveAttachment): void {
+    this.attachment = attachment;
+  }
+
+  /** @internal Send an answer to a call without showing it. */
+  async "~answer"(data: ToolResultData): Promise<void> {
+    const { frame, done } = this.answers.add(data);
+    // A connection that is being made begins with all answers that are on their way.
+    if (frame !== undefined && this.socket?.readyState === OPEN) this.socket.post(frame);
+    else this.connection().catch((error: Error) => this.answers.fail(error.message));
+    await done;
+  }
+
+  /** @internal Whether an answer is on its way: the server takes verdicts beside it. */
+  get "~isStreaming"(): boolean {
+    return this.open.size > 0;
+  }
+
+  /** @internal Whether a turn of the server is still to be shown. */
+  "~hasBegun"(requestId: string): boolean {
+    return this.begun.has(requestId);
+  }
+
+  /** @internal Whether a message is being written. */
+  "~isWriting"(messageId: string): boolean {
+    return [...this.open.values()].some((answer) => answer.messageId === messageId);
+  }
+
+  /** @internal Tell what went wrong where no chat hears of it. */
+  "~failed"(error: Error): void {
+    this.options.onError?.(error);
+  }
+
+  private async frame({ chatId, headers, body }: Asking, content: object): Promise<object> {
+    const { chat } = this.options;
+    if (chatId !== chat) throw new Error(`This live transport is for the chat ${chat}, not for ${chatId}.`);
+    // A chat that goes on by itself behind a turn of the server names that turn again.
+    const more = { ...(await resolve(this.options.body)), ...body, liveTurn: undefined };
+    return { ...content, id: chatId, headers: Object.fromEntries(new Headers(headers)), body: more };
+  }
+
+  /** The turn of the server that a chat asks for, if it does. */
+  private claim({ body, abortSignal }: Asking): LiveAnswer | undefined {
+    const { liveTurn: requestId = "" } = (body ?? {}) as { liveTurn?: string };
+    const answer = this.begun.get(requestId);
+    if (!this.begun.delete(requestId)) return undefined;
+    abortSignal?.addEventListener("abort", () => this.abort(requestId, abortSignal), { once: true });
+    return answer;
+  }
+
+  private async request(content: object, signal: AbortSignal | undefined, failed?: () => void): Promise<LiveAnswer> {
+    signal?.throwIfAborted();
+    const socket = await this.connection().catch((error: unknown) => {
+      failed?.();
+      throw error;
+    });
+    signal?.throwIfAborted();
+    const requestId = newId();
+    const answer = this.answer(requestId, failed);
+    signal?.addEventListener("abort", () => this.abort(requestId, signal), { once: true });
+    socket.send(JSON.stringify({ ...content, requestId }));
+    return answer;
+  }
+
+  private answer(requestId: string, failed?: () => void): LiveAnswer {
+    const answer = new LiveAnswer(() => this.abort(requestId), failed);
+    this.open.set(requestId, answer);
+    return answer;
+  }
+
+  private abort(requestId: string, signal?: AbortSignal): void {
+    const answer = this.open.get(requestId);
+    if (answer === undefined) return;
+    this.open.delete(requestId);
+    this.begun.delete(requestId);
+    this.sound.hush();
+    answer.fail(signal?.reason instanceof Error ? signal.reason : new DOMException("The answer is not wanted.", "AbortError"));
+    if (this.socket?.readyState === OPEN) this.socket.send(JSON.stringify({ type: "abort", requestId }));
+  }
+
+  /** The socket, once it is open, or a new one. */
+  private connection(): Promise<LiveSocket> {
+    this.opening ??= this.connect();
+    return this.opening.opened;
+  }
+
+  /** The socket, once it is open, if there is one at all. */
+  private async existing(): Promise<LiveSocket> {
+    if (this.opening === undefined) throw new NotConnected();
+    return this.opening.opened.catch(notConnected);
+  }
+
+  private connect(): SocketOpening<LiveSocket> {
+    const opening: SocketOpening<LiveSocket> = new SocketOpening(() => this.dial(), {
+      received: (data, error) => this.received(data, error),
+      ended: (error) => this.ended(opening, error),
+    });
+    return opening;
+  }
+
+  private async dial(): Promise<LiveSocket> {
+    const { url, chat, client } = this.options;
+    const address = socketUrl(url, { chat, ...(client !== undefined && { client }) });
+    this.hasBeenReady = false;
+    this.socket = new LiveSocket(address, this.socketOptions(), {
+      frame: (frame) => this.heard(frame),
+      media: (frame) => this.media(frame),
+    });
+    return this.socket;
+  }
+
+  private socketOptions(): ResilientWebSocketOptions {
+    const { WebSocket, token, headers, backoff, pingInterval, silence, timeout, onNotice, latencyCallback } = this.options;
+    return {
+      ...given({ WebSocket, token, headers, backoff, pingInterval, silence, connectTimeout: timeout, onNotice }),
+      ...given({ onLatency: latencyCallback }),
+      onState: (state, detail) => this.became(state, detail),
+    };
+  }
+
+  private became(state: SocketState, { reason = "" }: SocketStateDetail): void {
+    if (state === "open") return this.connected();
+    if (!this.isConnected) return;
+    this.isConnected = false;
+    this.options.onDisconnect?.({ reason, final: state === "closed" });
+  }
+
+  private connected(): void {
+    this.isConnected = true;
+    for (const frame of this.answers.again()) this.post(frame);
+    this.uplink.connected();
+  }
+
+  private post(frame: string | ArrayBuffer): boolean {
+    return this.socket?.post(frame) ?? false;
+  }
+
+  private ended(opening: SocketOpening<LiveSocket>, error: Error): void {
+    if (this.opening !== opening) return;
+    this.opening = this.socket = undefined;
+    for (const answer of this.open.values()) answer.fail(error);
+    this.open.clear();
+    this.begun.clear();
+    this.answers.fail(error.message);
+    this.sound.stop();
+    if (!(error instanceof NotConnected)) this["~failed"](error);
+  }
+
+  private heard(frame: LiveFrame): boolean {
+    switch (frame.type) {
+      case "ready":
+        this.ready(frame);
+        return true;
+      case "turn":
+        this.turn(frame);
+        return true;
+      case "user-transcript":
+        this.attachment?.transcript(frame.userMessageId, frame.text, frame.final);
+        this.options.onTranscript?.({ messageId: frame.userMessageId, text: frame.text, final: frame.final });
+        return true;
+      case "state":
+        this.options.onState?.(frame.state);
+        return true;
+      case "interrupted":
+        this.interrupted(frame);
+        return true;
+      case "call-settled":
+        this.answers.taken(frame.toolCallId);
+        this.attachment?.settled(frame.toolCallId, frame.state);
+        return true;
+      case "failed":
+        return this.refused(frame);
+    }
+  }
+
+  private ready({ chat, run, generation, audio, resumed }: LiveReady): void {
+    this.sound.connected(generation, resumed);
+    this.options.onConnect?.({ chat, run, generation, audio, resumed });
+    // What was begun while the connection was away was told to nobody.
+    if (this.hasBeenReady && run !== null && !this["~isStreaming"]) this.attachment?.resume();
+    this.hasBeenReady = true;
+  }
+
+  private turn(turn: TurnFrame): void {
+    if (this.open.has(turn.requestId)) return;
+    if (this.attachment === undefined) return this["~failed"](new Error(UNATTACHED));
+    this.begun.set(turn.requestId, this.answer(turn.requestId));
+    this.socket?.adopt(turn.requestId, this.options.chat);
+    this.attachment.turn(turn, Promise.all(this.reading));
+  }
+
+  private interrupted({ requestId, generation, kept }: LiveInterruption): void {
+    this.sound.forget(generation);
+    const answer = this.open.get(requestId);
+    if (kept !== undefined && answer) answer.whenTextEnded(() => this.attachment?.keep(answer.messageId, kept));
+    this.options.onInterruptRequest?.({ requestId, generation, ...(kept !== undefined && { kept }) });
+  }
+
+  /** Whether a failure was no request's: those tell their chat. */
+  private refused(failure: LiveFrame & { type: "failed" }): boolean {
+    const error = socketError(failure.text, failure.code || undefined, this.options.chat, undefined);
+    if (this.answers.refused(failure, error)) return true;
+    if (failure.requestId !== undefined) return false;
+    this["~failed"](error);
+    return true;
+  }
+
+  private media(frame: MediaFrame): void {
+    if (frame.kind === "pcm") this.sound.receive(frame);
+  }
+
+  private received(data: unknown, error: Error | undefined): void {
+    const frame = readServerFrame(data);
+    if (frame.type === "pong" || frame.type === "notice") return;
+    const answer = this.open.get(frame.requestId);
+    if (answer === undefined) return;
+    switch (frame.type) {
+      case "start":
+        return answer.begin();
+      case "chunk":
+        return this.chunk(answer, frame.chunk as UIMessageChunk);
+      case "end":
+        return this.over(frame.requestId, answer, () => answer.end());
+      case "no-active":
+        return this.over(frame.requestId, answer, () => answer.nothing());
+      case "error":
+        return this.over(frame.requestId, answer, () => answer.fail(error ?? new Error(frame.errorText)));
+    }
+  }
+
+  private chunk(answer: LiveAnswer, chunk: UIMessageChunk): void {
+    answer.chunk(chunk);
+    this.calls.chunk(chunk);
+    if (chunk.type === "tool-input-available") this.answers.taken(chunk.toolCallId);
+    if (chunk.type.startsWith("tool-output-")) this.answers.settled((chunk as { toolCallId: string }).toolCallId);
+  }
+
+  private over(requestId: string, answer: LiveAnswer, end: () => void): void {
+    this.open.delete(requestId);
+    end();
+    this.reading.add(answer.drained);
+    void answer.drained.then(() => this.reading.delete(answer.drained));
+  }
+}
+
+function notConnected(error: Error): never {
+  throw error instanceof NotConnected ? error : new NotConnected(error.message, { cause: error });
+}
+
+function resultData(toolCallId: string, result: unknown, status: "approved" | "rejected" | undefined): ToolResultData {
+  if (status === undefined) return { toolCallId, result: result ?? null };
+  if (status === "rejected") return { toolCallId, status, ...(typeof result === "string" && { reason: result }) };
+  return { toolCallId, status, ...(result !== undefined && { result }) };
+}
+
+/** What the server reads: the last message, or the one that is answered and what follows it. */
+function since<M extends UIMessage>(messages: M[], messageId: string | undefined): M[] {
+  const at = messageId === undefined ? -1 : messages.findIndex(({ id }) => id === messageId);
+  return at < 0 ? messages.slice(-1) : messages.slice(at);
+}
+
+/** The options that were given: some must not be undefined. */
+function given<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
+}
