@@ -272,9 +272,33 @@ def test_a_key_switches_to_gemini() -> None:
     for key in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
         agent = demo.build_agent({key: "k"})
         assert not demo.is_offline({key: "k"})
-        assert agent.model == demo.DEFAULT_MODEL
         assert isinstance(agent.canonical_model, Gemini)
-    assert demo.build_agent({"GOOGLE_API_KEY": "k", "ADKWIRE_MODEL": "gemini-x"}).model == "gemini-x"
+        assert agent.canonical_model.model == demo.DEFAULT_MODEL
+
+
+async def test_gemini_answers_by_one_model_and_is_talked_with_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with GeminiEmulator([[Say("In words.")]], live=[[Say("Aloud.")]]) as gemini:
+        for name, value in gemini.environment.items():
+            monkeypatch.setenv(name, value)
+        chosen = {"ADKWIRE_MODEL": "gemini-x", "ADKWIRE_LIVE_MODEL": "gemini-3.9-flash-live-x"}
+        agent = demo.build_agent({**os.environ, **chosen})
+        assert texts(await Conversation(agent).say("hi"))[-1] == "In words."
+        async with LiveTalk(agent, "AUDIO") as talk:
+            talk.type("hi")
+            events = await talk.until(lambda event: event.turn_complete)
+    assert [words(event) for event in events if event.output_transcription and not event.partial] == ["Aloud."]
+    assert [request.model for request in gemini.requests] == ["gemini-x"]
+    assert gemini.live.sessions[0].setup["model"] == "models/gemini-3.9-flash-live-x"
+
+
+async def test_gemini_is_talked_with_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with GeminiEmulator(live=[[Say("Hello.")]]) as gemini:
+        for name, value in gemini.environment.items():
+            monkeypatch.setenv(name, value)
+        async with LiveTalk(demo.build_agent(), "AUDIO") as talk:
+            talk.type("hi")
+            await talk.until(lambda event: event.turn_complete)
+    assert gemini.live.sessions[0].setup["model"] == f"models/{demo.DEFAULT_LIVE_MODEL}"
 
 
 def test_the_module_has_a_root_agent_as_adk_expects() -> None:

@@ -81,6 +81,7 @@ async def test_a_spoken_turn(transcript: str, modality: Modality) -> None:
             }
         assert len(here.model.live) == 1
         assert [message["role"] for message in await here.messages()] == ["user", "assistant"] * 2
+        assert (await here.bridge.history(ME, CHAT)).title == "what is up"
 
 
 @pytest.mark.parametrize("modality", MODALITIES)

@@ -10,6 +10,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
+from msgspec import UNSET
 
 from adkwire.gate.policy import Policy, Rule
 from adkwire.gate.records import Given
@@ -237,6 +238,7 @@ async def test_a_parked_card(how: str, given: Given) -> None:
         assert answer.plain[-1]["finishReason"] == "tool-calls"
         await here.agrees_with(answer)
         call = await here.waiting("pay")
+        assert call.expires_at is UNSET
         here._link = None  # pyright: ignore[reportPrivateUsage]
         if how == "live":
             await here.join()

@@ -13,6 +13,7 @@ from adkwire.demo.model import OfflineModel
 from adkwire.demo.tools import change_bgm, draw, get_location, get_timezone, get_weather, process_payment
 
 DEFAULT_MODEL = "gemini-3.5-flash"
+DEFAULT_LIVE_MODEL = "gemini-3.1-flash-live-preview"
 POLICY = Policy([Rule("process_payment", "ask", grant="never", retry=True)])
 """Each payment is asked for by itself. It may be retried: the tool uses the call's id as its idempotency key."""
 
@@ -30,12 +31,11 @@ def is_offline(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def build_agent(environ: Mapping[str, str] = os.environ) -> LlmAgent:
-    """The demo agent for this environment. `ADKWIRE_MODEL` chooses another Gemini model."""
-    model: str | BaseLlm = OfflineModel() if is_offline(environ) else environ.get("ADKWIRE_MODEL") or DEFAULT_MODEL
+    """The demo agent for this environment. `ADKWIRE_MODEL` and `ADKWIRE_LIVE_MODEL` choose other Gemini models."""
     return LlmAgent(
         name="demo",
         description="Shows text, tools, approvals and pictures.",
-        model=model,
+        model=OfflineModel() if is_offline(environ) else _gemini(environ),
         instruction=_INSTRUCTION,
         tools=[
             get_weather,
@@ -45,6 +45,15 @@ def build_agent(environ: Mapping[str, str] = os.environ) -> LlmAgent:
             get_timezone,
             draw,
         ],
+    )
+
+
+def _gemini(environ: Mapping[str, str]) -> BaseLlm:
+    from adkwire.demo.gemini import DemoGemini  # heavy; without a key nobody needs it
+
+    return DemoGemini(
+        model=environ.get("ADKWIRE_MODEL") or DEFAULT_MODEL,
+        live_model=environ.get("ADKWIRE_LIVE_MODEL") or DEFAULT_LIVE_MODEL,
     )
 
 

@@ -213,6 +213,13 @@ class ToolGate:
                 ended += [after] if after is not None else []
         return ended
 
+    async def park(self, call: PendingCall) -> None:
+        """Its live conversation is over: from now on it has the time that a parked call has."""
+        expiry = self._clock() + self._timeout if self._timeout else None
+        after = await self._store_move(msgspec.structs.replace(call, live=False, expires_at=expiry))
+        if after is not None:
+            self._changed(after)
+
     async def executing(self, user: str, chat: str) -> list[PendingCall]:
         """The calls of a chat that were begun and have not ended."""
         return await self._in_states(user, chat, {State.EXECUTING})

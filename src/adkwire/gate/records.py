@@ -122,6 +122,8 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The schema of a browser tool's output."""
     invocation: str = ""
     branch: str | None = None
+    live: bool = False
+    """Whether its time is that of a live conversation, which is shorter than that of a parked one."""
     asked_at: float = 0.0
     expires_at: float | None = None
     answer: Answer | None = None

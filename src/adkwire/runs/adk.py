@@ -138,6 +138,13 @@ class Adk:
         """Whether the model says of itself that it needs no network."""
         return getattr(self.model, "offline", False) is True
 
+    @property
+    def talks(self) -> bool:
+        """Whether it can run live: an agent, whose model has a live side."""
+        if not isinstance(self._target, LlmAgent):
+            return False
+        return type(self._target.canonical_live_model).connect is not BaseLlm.connect
+
     def turn(self, key: ChatKey, message: UserMessage, mark: Mark, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """Run one user message and yield ADK's events; what is stored of them is stamped with `mark`."""
         return self._run(key, content_of(message), mark, abort, {})
@@ -287,7 +294,8 @@ class Adk:
 
     async def rename(self, key: ChatKey, title: str) -> None:
         """Give a chat another title."""
-        await self.append(key, [Event(author="user", actions=EventActions(state_delta={TITLE: title}))])
+        titled = EventActions(state_delta={TITLE: title})
+        await self.append(key, [Event(author="user", actions=titled, custom_metadata=marked(None, {"aside": True}))])
 
     async def tools(self) -> list[ToolInfo]:
         """The tools of the whole agent tree, each name once."""

@@ -126,6 +126,11 @@ class Bridge:
         """Whether that model is the offline one."""
         return self._adk.offline
 
+    @property
+    def talks(self) -> bool:
+        """Whether the agent can be talked with live."""
+        return self._adk.talks
+
     async def tools(self) -> list[ToolInfo]:
         """What the agent can do."""
         return await self._adk.tools()

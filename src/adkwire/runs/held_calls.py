@@ -31,11 +31,8 @@ class HeldCalls:
     ) -> PendingCall:
         """Ask a person and wait; the call as it is when its verdict was shown, or when it was taken back."""
         question = _question(seen, call_id, hint, payload)
-        timeout = seen.decision.timeout
-        record = await self._gate.open(
-            asked_call(seen, question, seen.place.branch),
-            self._settings.live_approval_timeout if timeout is None else timeout,
-        )
+        asked = asked_call(seen, question, seen.place.branch)
+        record = await self._open(asked, seen.decision.timeout, self._settings.live_approval_timeout)
         await holder.show(call_id, _asking(seen, question, record, author))
         now = await self._holds.moved(record)
         if now.answer is not None and now.state not in (State.VOID, State.UNKNOWN):
@@ -45,10 +42,15 @@ class HeldCalls:
     async def offered(self, seen: Seen, holder: Holder, call_id: str) -> Response:
         """Let the browser have a call that nobody gates; what it gives."""
         record = msgspec.structs.replace(offered(seen, call_id), browser=True)
-        timeout = seen.decision.timeout
-        record = await self._gate.open(record, self._settings.client_tool_timeout if timeout is None else timeout)
+        record = await self._open(record, seen.decision.timeout, self._settings.client_tool_timeout)
         await holder.offer(call_id)
         return await self.output(record, holder)
+
+    async def _open(self, call: PendingCall, wanted: float | None, usual: float) -> PendingCall:
+        """Let a call wait, as long as its rule says or, while the conversation lasts, as is usual in one."""
+        if wanted is not None:
+            return await self._gate.open(call, wanted)
+        return await self._gate.open(msgspec.structs.replace(call, live=True), usual)
 
     async def output(self, record: PendingCall, holder: Holder) -> Response:
         """What the browser gives for a call that it has."""

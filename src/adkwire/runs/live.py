@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 from google.adk.events.event import Event
 from google.genai import types
 
-from adkwire.gate.records import PendingCall
+from adkwire.gate.records import OPEN, PendingCall
 from adkwire.runs.adk import content_of
 from adkwire.runs.gated import Place
 from adkwire.runs.history import marked
@@ -27,6 +27,7 @@ from adkwire.runs.ids import new_id
 from adkwire.runs.keeper import Keeper
 from adkwire.runs.live_queue import LiveQueue
 from adkwire.runs.live_turns import LiveTurn, LiveTurns, Origin, calls_in, says
+from adkwire.runs.news import Item
 from adkwire.runs.own_events import INTERRUPTED, inner_event, partial_event, placeholder_event, question_event
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
@@ -152,6 +153,7 @@ class LiveRun:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
         self._played = (-1, 0)
+        self._untitled = False
         self._over = False
         """Whether it was parked: then nothing more is said to it."""
 
@@ -504,7 +506,8 @@ class LiveRun:
         adk = self._keeper.adk
         session = await adk.load(self.key)
         if session is None:
-            await adk.create(self.key, title=title_for(UserMessage("", ())), created=self._keeper.clock())
+            await adk.create(self.key, title="", created=self._keeper.clock())
+            self._untitled = True
             return
         last = next((event for event in reversed(session.events) if event.content is not None), None)
         if last is not None and last.content is not None and last.content.role == "user":
@@ -523,6 +526,7 @@ class LiveRun:
             return
         if event.input_transcription is not None:
             self._tell_heard(carried, event)
+            await self._entitle(carried)
         rest = self._play(carried, event)
         if rest is not None:
             if _is_picture(rest):
@@ -618,6 +622,13 @@ class LiveRun:
         text = " ".join(part for part in (*carried.spoken, carried.speaking) if part)
         for listener in self.listeners:
             listener.transcript(carried.turn.user, text, final=event.partial is not True)
+
+    async def _entitle(self, carried: _Carried) -> None:
+        """A chat that begins with speech gets its title from the first sentence."""
+        if self._untitled and carried.spoken:
+            self._untitled = False
+            await self._keeper.adk.rename(self.key, title_for(UserMessage("", (carried.spoken[0],))))
+            self._keeper.news.publish(self.key.user, Item(type="chat-updated", chat=self.key.chat))
 
     def _enter(self, state: LiveState) -> None:
         if state != self._state:
@@ -734,6 +745,9 @@ class LiveRun:
             for each in carried:
                 await each.run.done.wait()
                 await self._leave_placeholders(each)
+            for call in await self._keeper.gate.undecided(*self.key):
+                if call.live and call.state in OPEN:
+                    await self._keeper.gate.park(call)
             # Those of a run that ends are ended by it.
             for task in list(self._tasks):
                 task.cancel()

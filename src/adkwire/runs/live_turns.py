@@ -146,7 +146,7 @@ class LiveTurns:
 
     def stamp(self, event: Event) -> bool:
         """Make an event that ADK is about to store part of its turn; False leaves it out."""
-        if "message" in stamp_of(event):
+        if not stamp_of(event).keys().isdisjoint({"message", "aside"}):
             return True
         if event.live_session_resumption_update is not None or event.voice_activity is not None:
             return False

@@ -91,6 +91,8 @@ async def recover(gate: ToolGate, key: ChatKey, encoder: Encoder | None) -> None
             await gate.finish(*key, call.call, "not executed")
         elif call.state in OPEN and call.call not in waiting:
             await gate.abandon(*key, call.call, "interrupted")
+        elif call.state in OPEN and call.live:
+            await gate.park(call)
 
 
 def responses_of(calls: Iterable[PendingCall]) -> dict[str, Response]:

@@ -94,6 +94,11 @@ class ReplayedRuns:
         return True
 
     @property
+    def talks(self) -> bool:
+        """What was recorded can be read, not talked with."""
+        return False
+
+    @property
     def direct(self) -> NamedModel:
         """No model is asked directly."""
         return _NoModel()

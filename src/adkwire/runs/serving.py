@@ -54,6 +54,11 @@ class Serving(Protocol):
         ...
 
     @property
+    def talks(self) -> bool:
+        """Whether it can be talked with live."""
+        ...
+
+    @property
     def direct(self) -> NamedModel:
         """The model without the agent."""
         ...

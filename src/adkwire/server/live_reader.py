@@ -131,7 +131,7 @@ class LiveReader(ChatSocket):
         self._begin(request, partial(self._push, request, run))
 
     async def _push(self, request: Request, run: Run) -> None:
-        await self._tell(request, self._bridge.reading(run), Profile.declared(self._client))
+        await self._tell(request, self._bridge.reading(run, whole=True), Profile.declared(self._client))
 
     def transcript(self, user_message: str, text: str, *, final: bool) -> None:
         """What the user has been heard to say."""

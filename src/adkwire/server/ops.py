@@ -9,6 +9,8 @@ from adkwire.errors import Unavailable
 from adkwire.runs.serving import Serving
 from adkwire.server.chats import as_json
 from adkwire.server.security import error_response
+from adkwire.settings import Settings
+from adkwire.wire.sound import BIT_DEPTH, CHANNELS, ENCODING, RATE, SPEECH_RATE
 
 
 class OpsRoutes:
@@ -31,7 +33,7 @@ class OpsRoutes:
 
     async def info(self, request: Request) -> Response:
         """What this server is and can do."""
-        settings, direct = self._bridge.settings, self._bridge.direct
+        direct, talks = self._bridge.direct, self._bridge.talks
         return as_json(
             {
                 "name": "adkwire",
@@ -39,20 +41,39 @@ class OpsRoutes:
                 "agent": self._bridge.agent_name,
                 "model": self._bridge.model_name,
                 "offline": self._bridge.offline,
-                "modes": ["sse", "websocket", *(["gemini"] if direct.name is not None else [])],
+                "modes": self._modes(),
                 "gemini": {"model": direct.name, "offline": direct.offline} if direct.name is not None else None,
                 "tools": [
                     {"name": tool.name, "kind": tool.kind, "asks": tool.asks, "schema": tool.schema}
                     for tool in await self._bridge.tools()
                 ],
-                "audio": None,
-                "limits": {
-                    "bodyBytes": settings.max_body_bytes,
-                    "partBytes": settings.max_part_bytes,
-                    "parts": settings.max_parts,
-                    "imagePixels": settings.max_image_pixels,
-                    "outputBytes": settings.max_output_bytes,
-                    "chatsPerMinute": settings.chats_per_minute,
-                },
+                "audio": {"input": _sound(RATE), "output": _sound(SPEECH_RATE)} if talks else None,
+                "limits": _limits(self._bridge.settings),
             }
         )
+
+    def _modes(self) -> list[str]:
+        live = ["live"] if self._bridge.talks else []
+        return ["sse", "websocket", *live, *(["gemini"] if self._bridge.direct.name is not None else [])]
+
+
+def _sound(rate: int) -> dict[str, object]:
+    return {"rate": rate, "channels": CHANNELS, "bitDepth": BIT_DEPTH, "encoding": ENCODING}
+
+
+def _limits(settings: Settings) -> dict[str, float]:
+    return {
+        "bodyBytes": settings.max_body_bytes,
+        "partBytes": settings.max_part_bytes,
+        "parts": settings.max_parts,
+        "imagePixels": settings.max_image_pixels,
+        "outputBytes": settings.max_output_bytes,
+        "chatsPerMinute": settings.chats_per_minute,
+        "controlBytes": settings.max_control_bytes,
+        "audioBytes": settings.max_audio_bytes,
+        "audioPerSecond": settings.audio_per_second,
+        "videoBytes": settings.max_video_bytes,
+        "liveGrace": settings.live_grace,
+        "liveApprovalTimeout": settings.live_approval_timeout,
+        "clientToolTimeout": settings.client_tool_timeout,
+    }

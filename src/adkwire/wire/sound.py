@@ -18,6 +18,7 @@ SPEECH_RATE = 24_000
 """Samples a second, as models speak."""
 CHANNELS = 1
 BIT_DEPTH = 16
+ENCODING = "pcm_s16le"
 SLOWEST, FASTEST = 8_000, 48_000
 
 _CROSSINGS = 8
