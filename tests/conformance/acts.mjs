@@ -2,7 +2,10 @@
 // A call is named by its tool and `nth`, counted over the page. The page comes to rest after an act, unless it says `now`
 // (the next one follows at once) or `begin` (the next one follows while it goes on, until a `rest`).
 
-const cardOf = ({ page }, { tool, nth = 0 }) => {
+/** The card of a call. In a live page others may be there already: it is waited for. */
+const cardOf = async ({ page }, { tool, nth = 0 }) => {
+  const isShown = (part) => part && part.state !== "input-streaming";
+  if (page.isLive) await page.until(`a call of ${tool}`, () => isShown(page.calls(tool)[nth]));
   const part = page.calls(tool)[nth];
   if (!part) throw new Error(`the page shows no call ${nth} of ${tool}`);
   return part;
@@ -10,9 +13,12 @@ const cardOf = ({ page }, { tool, nth = 0 }) => {
 
 const acts = {
   say: ({ page }, { text }) => page.chat.sendMessage({ text }),
-  approve: (world, { reason, ...call }) => world.page.verdict(cardOf(world, call), true, reason),
-  deny: (world, { reason, ...call }) => world.page.verdict(cardOf(world, call), false, reason),
-  give: (world, { output, error, ...call }) => world.page.output(call.tool, cardOf(world, call).toolCallId, { output, error }),
+  approve: async (world, { reason, ...call }) => world.page.verdict(await cardOf(world, call), true, reason),
+  deny: async (world, { reason, ...call }) => world.page.verdict(await cardOf(world, call), false, reason),
+  async give(world, { output, error, ...call }) {
+    const { toolCallId } = await cardOf(world, call);
+    return world.page.output(call.tool, toolCallId, { output, error });
+  },
   regenerate: ({ page }) => page.chat.regenerate(),
   edit: ({ page }, { index, text }) => page.chat.sendMessage({ text, messageId: page.chat.messages[index].id }),
 
@@ -78,14 +84,15 @@ const acts = {
 
   /** Answer by the calls route. */
   async call(world, { body, ...call }) {
-    const answer = await world.scene.answer(cardOf(world, call).toolCallId, body);
+    const { toolCallId } = await cardOf(world, call);
+    const answer = await world.scene.answer(toolCallId, body);
     (world.scene.seen.answers ??= []).push(answer);
   },
 
   /** Answers to one call by both routes at the same time; `bodies` are for the calls route. */
   async race(world, { posts, bodies, ...call }) {
     const { scene, page } = world;
-    const { toolCallId } = cardOf(world, call);
+    const { toolCallId } = await cardOf(world, call);
     const messages = page.chat.messages;
     const [streams, answers] = await Promise.all([
       Promise.all(Array.from({ length: posts }, () => scene.post({ messages, messageId: messages.at(-1).id }))),
@@ -98,7 +105,7 @@ const acts = {
   /** The message of the last card again, sent past the page with this verdict on it. */
   async late(world, { approved = true, ...call }) {
     const { scene, page } = world;
-    const part = cardOf(world, call);
+    const part = await cardOf(world, call);
     const message = structuredClone(page.chat.messages.find(({ parts }) => parts.includes(part)));
     const answered = { state: "approval-responded", approval: { ...part.approval, approved } };
     Object.assign(message.parts.find(({ toolCallId }) => toolCallId === part.toolCallId), answered);
@@ -125,8 +132,11 @@ const acts = {
   },
 };
 
+/** Acts that are over when they are answered. */
+const SENDING = new Set(["say", "send"]);
+
 async function run(world, { do: name, now, begin, ...args }) {
-  const doing = acts[name](world, args);
+  const doing = SENDING.has(name) ? world.page.ask(() => acts[name](world, args)) : acts[name](world, args);
   if (begin) world.begun = doing;
   else await doing;
   if (!begin && !now) await world.page.idle();

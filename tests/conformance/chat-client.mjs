@@ -1,6 +1,10 @@
 import { predicates } from "./predicates.mjs";
 import { Signal } from "./signal.mjs";
-import { HttpWire, SocketWire } from "./wires.mjs";
+import { LiveWire } from "./live-wire.mjs";
+import { HttpWire, livePath, SocketWire } from "./wires.mjs";
+
+/** The tools that a page executes: a call of another one that has its input is being executed. */
+const BROWSER = new Set(["where", "clock", "music", "get_location", "change_bgm", "get_timezone"]);
 
 /** The chat state as the stock frameworks keep it: push by reference, replace by structured clone. */
 class State {
@@ -39,15 +43,15 @@ class State {
 /**
  * One page of a user: a stock `AbstractChat` over a stock transport, watched from outside.
  *
- * `sockets` is a module with a `WebSocketChatTransport`; without one the page talks over HTTP.
+ * `sockets` is a module with a `WebSocketChatTransport`, `live` one with a `LiveChatTransport` or, if it is a stock one,
+ * with a `WebSocketChatTransport`; without them the page talks over HTTP.
  * `predicate` names the page's `sendAutomaticallyWhen`. `executor` says what the browser does with a call of its own:
  * tool -> `{output}` or `{error}`; a tool that is not in it waits for the person.
  */
 export class ChatClient {
-  constructor(ai, base, { id, messages = [], sockets, lastOnly, predicate = "eager", executor = {} }) {
+  constructor(ai, base, { id, messages = [], sockets, live, lastOnly, predicate = "eager", executor = {} }) {
     Object.assign(this, { ai, base, id, executor });
-    const changed = () => this.changed();
-    this.wire = sockets ? new SocketWire(sockets, base, changed, lastOnly) : new HttpWire(ai, base, changed, lastOnly);
+    this.wire = makeWire(ai, base, id, { sockets, live, lastOnly }, () => this.changed());
     this.statuses = ["ready"];
     this.errors = [];
     this.finishes = [];
@@ -69,6 +73,12 @@ export class ChatClient {
       onToolCall: ({ toolCall }) => this.called(toolCall),
       onData: (part) => void this.data.push(part),
     });
+    this.wire.attach?.(this.chat, this.wire.transport);
+  }
+
+  /** Whether an answer stays open while a call of it waits. */
+  get isLive() {
+    return this.wire instanceof LiveWire;
   }
 
   called(toolCall) {
@@ -108,7 +118,32 @@ export class ChatClient {
   /** Wait until the page has nothing to do any more: no request, no execution, and nothing it would send by itself. */
   idle() {
     const resting = () => this.chat.status === "ready" && !this.resends({ messages: this.chat.messages });
-    return this.until("rest", () => this.underway.size === 0 && (this.chat.status === "error" || resting()));
+    const over = () => this.chat.status === "error" || resting() || this.waits();
+    return this.until("rest", () => this.underway.size === 0 && over());
+  }
+
+  /** Whether an answer that is still open goes on only when the person has done something. */
+  waits() {
+    if (!this.isLive || this.chat.status !== "streaming" || this.wire.state !== "waiting") return false;
+    const open = (this.chat.messages.at(-1)?.parts ?? []).filter(({ type, state }) => type.startsWith("tool-") && !state.startsWith("output-"));
+    return open.length > 0 && open.every((part) => this.isMine(part));
+  }
+
+  /** Whether a call is the person's to answer, or what the page has to do by hand. */
+  isMine({ type, state }) {
+    const tool = type.slice("tool-".length);
+    return state === "approval-requested" || (state === "input-available" && BROWSER.has(tool) && !(tool in this.executor));
+  }
+
+  /** Send something and wait for the end of the answer, or until that waits for the person. */
+  ask(send) {
+    const known = this.wire.requests.length;
+    const answered = send();
+    if (!this.isLive) return answered;
+    const asksBack = this.until("the person's turn", () => this.wire.requests.length > known && this.waits());
+    // Whichever comes first: the other one may never come.
+    asksBack.catch(() => {});
+    return Promise.race([answered, asksBack]);
   }
 
   changed() {
@@ -148,10 +183,18 @@ export class ChatClient {
     await this.wire.settled();
     const { statuses, errors, finishes, toolCalls, data, executions } = this;
     const { requests, strange } = this.wire;
+    const { told = [], said = [], sounds = 0 } = this.wire.book ?? {};
     const error = this.chat.error?.message ?? null;
     const { messages, status } = this.chat;
-    return { messages, status, statuses, error, errors, finishes, toolCalls, data, executions, requests, strange };
+    const seen = { statuses, errors, finishes, toolCalls, data, executions, requests, strange, told, said, sounds };
+    return structuredClone({ messages, status, error, ...seen });
   }
+}
+
+function makeWire(ai, base, chat, { sockets, live, lastOnly }, changed) {
+  if (live?.LiveChatTransport) return new LiveWire(live, base, chat, changed);
+  if (live) return new SocketWire(live, base, changed, lastOnly, livePath(chat));
+  return sockets ? new SocketWire(sockets, base, changed, lastOnly) : new HttpWire(ai, base, changed, lastOnly);
 }
 
 function makeChat(ai, options) {

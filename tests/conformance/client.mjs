@@ -1,19 +1,21 @@
-// Usage: node client.mjs MODULE BASE_URL [SOCKETS] < jobs.json
+// Usage: node client.mjs MODULE BASE_URL [SOCKETS [LIVE]] < jobs.json
 // MODULE is an installed alias of `ai` or a file that re-exports one; with SOCKETS, a module that has a
-// `WebSocketChatTransport`, the pages talk over sockets. A job is {name, chat, drive, ...arguments}.
+// `WebSocketChatTransport`, the pages talk over sockets; with LIVE, a module that has that one or a `LiveChatTransport`,
+// they are live. A job is {name, chat, drive, ...arguments}.
 // Prints one JSON line per job: what every client of it saw, and what the server's history says afterwards.
 import { readFileSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import { drivers, Scene } from "./drivers.mjs";
 
-const [module, base, socketModule] = process.argv.slice(2);
+const [module, base, socketModule, liveModule] = process.argv.slice(2);
 const load = (name) => import(isAbsolute(name) ? pathToFileURL(name) : name);
 const ai = await load(module);
 const sockets = socketModule ? await load(socketModule) : null;
+const live = liveModule ? await load(liveModule) : null;
 
 async function perform({ name, chat, drive, ...args }) {
-  const scene = new Scene(ai, sockets, base, chat);
+  const scene = new Scene({ ai, sockets, live }, base, chat);
   let failure = null;
   try {
     await drivers[drive](scene, args);
@@ -23,6 +25,7 @@ async function perform({ name, chat, drive, ...args }) {
   scene.close();
   const clients = {};
   for (const [key, client] of Object.entries(scene.clients)) clients[key] = await client.record();
+  for (const client of Object.values(scene.clients)) await client.wire.end?.();
   return { name, chat, failure, clients, history: await scene.history(), seen: scene.seen };
 }
 

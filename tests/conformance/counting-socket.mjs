@@ -4,14 +4,18 @@ import { describe, GUARD } from "./counting-fetch.mjs";
 /** The keys of the official frames; what else is in one is noted. */
 const OFFICIAL = new Set(["type", "requestId", "sequence", "chunk", "errorText"]);
 const OURS = new Set(["pong"]);
+/** What our live socket says besides: it is kept. */
+const TOLD = new Set(["ready", "turn", "state", "user-transcript", "interrupted", "call-settled", "notice"]);
 
 /**
  * A socket class that notes every `send` and `resume` frame as a request, in the words of `countingFetch`: `POST` and
- * `GET`, 200 for what has begun, 204 for `no-active`, "error" for what was refused. `open` are the sockets of the moment,
- * `strange` the frames that no request owns.
+ * `GET`, 200 for what has begun, 204 for `no-active`, "error" for what was refused. A turn that the server begins is one
+ * too, a `TURN`. What is taken up again on another socket stays one request. `open` are the sockets of the moment,
+ * `strange` the frames that no request owns, `told` what only our live socket says, `said` the types of what else left,
+ * `sounds` how many frames of sound came. While the book is `dead`, nothing gets through.
  */
 export function countingSocket(changed) {
-  const book = { requests: [], strange: [], open: new Set() };
+  const book = { requests: [], strange: [], told: [], said: [], sounds: 0, dead: false, open: new Set() };
   const owned = new Map();
 
   class CountingSocket extends WebSocket {
@@ -19,29 +23,47 @@ export function countingSocket(changed) {
       super(...args);
       this.asked = [];
       book.open.add(this);
-      this.on("message", (data) => this.take(String(data)));
+      this.on("message", (data, isBinary) => (isBinary ? book.sounds++ : this.take(String(data))));
       this.on("close", () => this.gone());
+      if (book.dead) this.terminate();
     }
 
     send(data, ...rest) {
-      this.note(JSON.parse(String(data)));
+      if (book.dead) return;
+      if (typeof data === "string") this.note(JSON.parse(data));
+      else book.said.push("binary");
       super.send(data, ...rest);
     }
 
     note({ type, requestId, ...frame }) {
-      if (type === "abort") owned.get(requestId).aborts++;
-      if (type !== "send" && type !== "resume") return;
-      const request = asked(type, this.protocol, frame);
+      if (type === "abort" && owned.has(requestId)) owned.get(requestId).aborts++;
+      if (type === "send" || type === "resume") this.ask(requestId, METHODS[type], frame);
+      else if (type !== "ping") book.said.push(type);
+    }
+
+    ask(requestId, method, frame) {
+      const again = owned.get(requestId);
+      if (again) return this.takeUp(again);
+      const request = asked(method, this, frame);
       owned.set(requestId, request);
       this.asked.push(request);
       book.requests.push(request);
       if (book.requests.length > GUARD) throw new Error(`guard: more than ${GUARD} requests`);
     }
 
+    takeUp(request) {
+      request.cuts++;
+      if (request.stream?.ended === "aborted") request.stream.ended = null;
+      if (request.status === "aborted") request.status = null;
+      this.asked.push(request);
+    }
+
     take(text) {
       const frame = JSON.parse(text);
+      if (frame.type === "turn") this.ask(frame.requestId, "TURN", { messageId: frame.messageId });
       const request = owned.get(frame.requestId);
-      if (request) answered(request, frame);
+      if (TOLD.has(frame.type) && this.protocol) book.told.push(frame);
+      else if (request) answered(request, frame);
       else if (!OURS.has(frame.type)) book.strange.push(text.slice(0, 500));
       changed();
     }
@@ -52,7 +74,7 @@ export function countingSocket(changed) {
       changed();
     }
   }
-  return { ...book, CountingSocket };
+  return { book, CountingSocket };
 }
 
 /** Whether nothing more will come for a request. */
@@ -60,9 +82,10 @@ export function isOver({ status, stream }) {
   return stream ? stream.ended !== null : status !== null;
 }
 
-function asked(type, protocol, frame) {
-  const request = describe(type === "send" ? "POST" : "GET", "/api/chat/ws", frame);
-  return { over: "socket", protocol, aborts: 0, extras: [], ...request };
+const METHODS = { send: "POST", resume: "GET" };
+
+function asked(method, { protocol, url }, frame) {
+  return { over: "socket", protocol, aborts: 0, cuts: 0, extras: [], ...describe(method, new URL(url).pathname, frame) };
 }
 
 /** Nothing more is expected for a request, and this is why. */
@@ -81,7 +104,7 @@ function answered(request, frame) {
 const answers = {
   start(request) {
     request.status = 200;
-    request.stream = { chunks: [], ids: [], sequences: [], done: false, afterDone: 0, malformed: [], ended: null };
+    request.stream ??= { chunks: [], ids: [], sequences: [], done: false, afterDone: 0, malformed: [], ended: null };
   },
   chunk(request, frame) {
     const { stream } = request;

@@ -4,21 +4,23 @@ import { ChatClient } from "./chat-client.mjs";
 import { PATIENCE, Signal } from "./signal.mjs";
 import { sendOnce } from "./send-once.mjs";
 import { readLog, SseReader } from "./sse.mjs";
+import { livePath } from "./wires.mjs";
 
 /** The world of one scenario: its chat, its clients, and the routes a page calls besides the transport. */
 export class Scene {
-  constructor(ai, sockets, base, chat) {
-    Object.assign(this, { ai, sockets, base, chat, clients: {}, seen: {}, closing: new AbortController() });
+  constructor(modules, base, chat) {
+    Object.assign(this, { ...modules, base, chat, clients: {}, seen: {}, closing: new AbortController() });
   }
 
   get path() {
     return `${this.base}/api/chat/${encodeURIComponent(this.chat)}`;
   }
 
-  /** A page; in a scenario over sockets it may be told to use HTTP. */
-  open(name, { http, ...options } = {}) {
-    const sockets = http ? null : this.sockets;
-    return (this.clients[name] = new ChatClient(this.ai, this.base, { id: this.chat, sockets, ...options }));
+  /** A page; in a scenario over sockets it may be told to use HTTP, in a live one `over` "http" or "socket". */
+  open(name, { http, over = http ? "http" : "live", ...options } = {}) {
+    const sockets = over === "http" ? null : this.sockets;
+    const live = over === "live" ? this.live : null;
+    return (this.clients[name] = new ChatClient(this.ai, this.base, { id: this.chat, sockets, live, ...options }));
   }
 
   async history() {
@@ -46,7 +48,7 @@ export class Scene {
   /** A message of a page, sent without the page: what came, read as any client would. */
   async post(body) {
     const message = { id: this.chat, trigger: "submit-message", ...body };
-    if (this.sockets) return sendOnce(this.base, message);
+    if (this.sockets) return sendOnce(this.base, message, this.live ? livePath(this.chat) : undefined);
     const response = await postJson(`${this.base}/api/chat`, message);
     if (!response.ok) return { status: response.status, chunks: [], text: await response.text() };
     const reader = new SseReader();

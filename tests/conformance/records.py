@@ -27,10 +27,14 @@ OURS = "adkwire"
 
 @dataclass(frozen=True)
 class Column:
-    """A client: a module with the `ai` package, and where its transport for sockets is, if it is to use one."""
+    """A client: a module with the `ai` package, and where its transports for sockets are, if it is to use one.
+
+    One that is live knows the other ways too.
+    """
 
     module: str
     sockets: str | None = None
+    live: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ class Page:
     executions: list[dict[str, Any]]
     requests: list[dict[str, Any]]
     strange: list[str]
+    told: list[dict[str, Any]]
+    """What only our live socket says, besides its answers."""
+    said: list[str]
+    """The types of what else left on a socket."""
+    sounds: int
 
     @property
     def answer(self) -> Message:
@@ -126,6 +135,27 @@ def columns() -> dict[str, Column]:
     return over_http | {over_socket(version): Column(module, _sockets(version)) for version, module in newest().items()}
 
 
+def over_live(version: str) -> str:
+    """The name of the column in which this version is live, by our transport."""
+    return f"{version} live"
+
+
+def over_stock_live(version: str) -> str:
+    """The name of the column in which this version is live, by its own transport."""
+    return f"{version} stock live"
+
+
+def live_columns() -> dict[str, Column]:
+    """The newest of each major with our live transport, and the one that has a transport for sockets with that."""
+    ours = {over_live(version): Column(module, _sockets(version), OURS) for version, module in newest().items()}
+    stock = {
+        over_stock_live(version): Column(module, module, module)
+        for version, module in newest().items()
+        if not version.startswith("6.")
+    }
+    return ours | stock
+
+
 def _sockets(version: str) -> str:
     """AI SDK 7 has a transport of its own for sockets; to AI SDK 6 it comes with our npm package."""
     return OURS if version.startswith("6.") else packages()[version]
@@ -144,9 +174,9 @@ def npm_package() -> str:
 
 def drive(column: Column, base: str, jobs: Iterable[Mapping[str, Json]]) -> dict[str, Record]:
     """Run the jobs in one Node process with this `ai`; the records by name."""
-    sockets = npm_package() if column.sockets == OURS else column.sockets
+    ways = [npm_package() if way == OURS else way for way in (column.sockets, column.live) if way]
     done = subprocess.run(
-        ["node", "client.mjs", column.module, base, *filter(None, [sockets])],
+        ["node", "client.mjs", column.module, base, *ways],
         cwd=HERE,
         input=json.dumps(list(jobs)),
         capture_output=True,

@@ -1,8 +1,8 @@
 import { WebSocket } from "ws";
 
 /** One message on a socket of its own, without a client: what came for it, as `Scene.post` tells it of HTTP. */
-export function sendOnce(base, { id, trigger, messageId, messages }) {
-  const socket = new WebSocket(`${base.replace(/^http/, "ws")}/api/chat/ws`);
+export function sendOnce(base, { id, trigger, messageId, messages }, path = "/api/chat/ws") {
+  const socket = new WebSocket(`${base.replace(/^http/, "ws")}${path}`);
   const frame = { type: "send", requestId: "once", id, trigger, messageId, messages, headers: {}, body: {} };
   const chunks = [];
   const ends = {

@@ -30,20 +30,31 @@ export class HttpWire {
   }
 }
 
+/** Where a stock socket goes to be live. */
+export const livePath = (chat) => `/api/live?chat=${encodeURIComponent(chat)}`;
+
 /** The `WebSocketChatTransport` of a module: the stock one, or that of `adkwire`, which brings a socket of its own. */
 export class SocketWire {
   signal = new Signal();
   made = [];
 
-  constructor({ WebSocketChatTransport, resilientWebSocket }, base, changed, lastOnly) {
-    const { CountingSocket, ...book } = countingSocket(() => {
+  constructor({ WebSocketChatTransport, resilientWebSocket }, base, changed, lastOnly, path = "/api/chat/ws") {
+    const { book, CountingSocket } = countingSocket(() => {
       this.signal.changed();
       changed();
     });
-    Object.assign(this, book);
-    const url = `${base.replace(/^http/, "ws")}/api/chat/ws`;
+    this.book = book;
+    const url = `${base.replace(/^http/, "ws")}${path}`;
     const webSocket = this.kept(resilientWebSocket?.({ WebSocket: CountingSocket }) ?? CountingSocket);
     this.transport = new WebSocketChatTransport({ url, webSocket, ...(lastOnly && lastOfMessages) });
+  }
+
+  get requests() {
+    return this.book.requests;
+  }
+
+  get strange() {
+    return this.book.strange;
   }
 
   /** The same class, of which we keep what the transport makes. */
@@ -82,7 +93,7 @@ export class SocketWire {
   }
 
   async gone() {
-    await this.signal.until("the end of its sockets", () => this.open.size === 0);
+    await this.signal.until("the end of its sockets", () => this.book.open.size === 0);
     // The transport hears of it behind us.
     await new Promise(setImmediate);
   }

@@ -14,7 +14,9 @@ from google.genai import types
 from adkwire.demo import agent as demo
 from adkwire.demo.model import SOURCES, OfflineModel, OfflineModelError
 from adkwire.demo.tools import draw, get_weather
+from adkwire.testing import GeminiEmulator, Say
 from tests.testing.conversation import Conversation, calls, parts, results, texts
+from tests.testing.live_talk import LiveTalk, words
 
 
 def demo_agent() -> LlmAgent:
@@ -276,29 +278,29 @@ def test_a_key_switches_to_gemini() -> None:
         assert agent.canonical_model.model == demo.DEFAULT_MODEL
 
 
-async def test_gemini_answers_by_one_model_and_is_talked_with_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with GeminiEmulator([[Say("In words.")]], live=[[Say("Aloud.")]]) as gemini:
-        for name, value in gemini.environment.items():
+@pytest.mark.parametrize(
+    ("chosen", "writes", "speaks"),
+    [
+        ({}, demo.DEFAULT_MODEL, demo.DEFAULT_LIVE_MODEL),
+        ({"ADKWIRE_MODEL": "gemini-x", "ADKWIRE_LIVE_MODEL": "gemini-3-live-x"}, "gemini-x", "gemini-3-live-x"),
+    ],
+)
+async def test_gemini_writes_by_one_model_and_speaks_by_another(
+    chosen: dict[str, str], writes: str, speaks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with GeminiEmulator([[Say("Written.")]], live=[[Say("Spoken.")]]) as gemini:
+        for name, value in {**gemini.environment, "NO_PROXY": "127.0.0.1"}.items():
             monkeypatch.setenv(name, value)
-        chosen = {"ADKWIRE_MODEL": "gemini-x", "ADKWIRE_LIVE_MODEL": "gemini-3.9-flash-live-x"}
-        agent = demo.build_agent({**os.environ, **chosen})
-        assert texts(await Conversation(agent).say("hi"))[-1] == "In words."
+        agent = demo.build_agent({**gemini.environment, **chosen})
+        assert texts(await Conversation(agent).say("hi"))[-1] == "Written."
         async with LiveTalk(agent, "AUDIO") as talk:
             talk.type("hi")
             events = await talk.until(lambda event: event.turn_complete)
-    assert [words(event) for event in events if event.output_transcription and not event.partial] == ["Aloud."]
-    assert [request.model for request in gemini.requests] == ["gemini-x"]
-    assert gemini.live.sessions[0].setup["model"] == "models/gemini-3.9-flash-live-x"
-
-
-async def test_gemini_is_talked_with_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with GeminiEmulator(live=[[Say("Hello.")]]) as gemini:
-        for name, value in gemini.environment.items():
-            monkeypatch.setenv(name, value)
-        async with LiveTalk(demo.build_agent(), "AUDIO") as talk:
-            talk.type("hi")
-            await talk.until(lambda event: event.turn_complete)
-    assert gemini.live.sessions[0].setup["model"] == f"models/{demo.DEFAULT_LIVE_MODEL}"
+        assert isinstance(agent.model, Gemini)
+        await agent.model.api_client.aio.aclose()
+    assert [words(event) for event in events if event.output_transcription and not event.partial] == ["Spoken."]
+    assert [request.model for request in gemini.requests] == [writes]
+    assert [session.model for session in gemini.live.sessions] == [speaks]
 
 
 def test_the_module_has_a_root_agent_as_adk_expects() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,16 +21,20 @@ YES = Given(approved=True)
 
 @asynccontextmanager
 async def two(
-    folder: Path, here: Sequence[Sequence[Step]], there: Sequence[Sequence[Step]]
+    folder: Path, turns: Sequence[Sequence[Step]], **settings: Any
 ) -> AsyncGenerator[tuple[House, House]]:
-    """Two houses; only in the first somebody talks."""
+    """Two houses with one script; only in the first somebody talks."""
     db = folder / "state.db"
-    async with house(here, db=db) as one, house(there, db=db, joined=False) as other:
+    async with (
+        house(turns, db=db, **settings) as one,
+        house(turns, db=db, joined=False, **settings) as other,
+    ):
+        other._said = 100  # pyright: ignore[reportPrivateUsage] - no id twice
         yield one, other
 
 
 async def test_an_answer_given_at_the_other_reaches_a_held_call(tmp_path: Path) -> None:
-    async with two(tmp_path, [PAY, [Say("Done.")]], []) as (here, there):
+    async with two(tmp_path, [PAY, [Say("Done.")]]) as (here, there):
         answer = await (await here.say("pay")).until_break()
         await there.answer("pay", YES)
         await answer.rest()
@@ -39,7 +44,7 @@ async def test_an_answer_given_at_the_other_reaches_a_held_call(tmp_path: Path) 
 
 
 async def test_who_joins_at_the_other_takes_the_conversation_with_its_card(tmp_path: Path) -> None:
-    async with two(tmp_path, [PAY], [[Say("Done.")], [Say("Bye.")]]) as (here, there):
+    async with two(tmp_path, [PAY, [Say("Done.")], [Say("Bye.")]]) as (here, there):
         answer = await (await here.say("pay")).until_break()
         link = await there.join()
         assert not link.resumed
@@ -58,7 +63,7 @@ async def test_who_joins_at_the_other_takes_the_conversation_with_its_card(tmp_p
 
 
 async def test_who_joins_at_the_other_ends_what_is_being_said(tmp_path: Path) -> None:
-    async with two(tmp_path, [[Say("one "), Wait(asyncio.Event())]], [[Say("Mine.")]]) as (here, there):
+    async with two(tmp_path, [[Say("one "), Wait(asyncio.Event())], [Say("Mine.")]]) as (here, there):
         answer = await (await here.say("count")).until(lambda me: "one" in me.text)
         await there.join()
         await answer.rest()
@@ -69,14 +74,12 @@ async def test_who_joins_at_the_other_ends_what_is_being_said(tmp_path: Path) ->
 
 
 async def test_a_conversation_goes_back_and_forth(tmp_path: Path) -> None:
-    async with two(tmp_path, [[Say("a")], [Say("c")]], [[Say("b")]]) as (here, there):
+    async with two(tmp_path, [[Say("a")], [Say("b")], [Say("c")]]) as (here, there):
         one = await (await here.say("1")).rest()
         await there.join()
-        there._said = 1  # pyright: ignore[reportPrivateUsage]
         two_ = await (await there.say("2")).rest()
         back = Ear()
         here._link = None  # pyright: ignore[reportPrivateUsage]
-        here._said = 2  # pyright: ignore[reportPrivateUsage]
         await here.join(back)
         three = await (await here.say("3")).rest()
         assert there.ear.is_over
@@ -86,7 +89,7 @@ async def test_a_conversation_goes_back_and_forth(tmp_path: Path) -> None:
 
 
 async def test_a_stop_at_the_other_ends_a_live_turn(tmp_path: Path) -> None:
-    async with two(tmp_path, [[Say("one "), Wait(asyncio.Event())], [Say("Next.")]], []) as (here, there):
+    async with two(tmp_path, [[Say("one "), Wait(asyncio.Event())], [Say("Next.")]]) as (here, there):
         answer = await (await here.say("count")).until(lambda me: "one" in me.text)
         assert await there.bridge.stop(ME, CHAT, answer.run.id)
         await answer.rest()
@@ -102,7 +105,7 @@ async def test_a_message_to_the_other_is_refused_while_somebody_talks(
 ) -> None:
     monkeypatch.setattr(asking, "PATIENCE", 1)
     held = asyncio.Event()
-    async with two(tmp_path, [[Say("one "), Wait(held), Say("two")]], [[Say("Mine.")]]) as (here, there):
+    async with two(tmp_path, [[Say("one "), Wait(held), Say("two")], [Say("Mine.")]]) as (here, there):
         answer = await (await here.say("count")).until(lambda me: "one" in me.text)
         with pytest.raises(Conflict):
             await there.type("now")
@@ -114,10 +117,9 @@ async def test_a_message_to_the_other_is_refused_while_somebody_talks(
 
 
 async def test_a_message_to_the_other_takes_the_chat_when_nobody_is_there(tmp_path: Path) -> None:
-    async with two(tmp_path, [PAY], [[Say("Mine.")]]) as (here, there):
+    async with two(tmp_path, [PAY, [Say("Mine.")]]) as (here, there):
         answer = await (await here.say("pay")).until_break()
         here.link.leave()
-        there._said = 1  # pyright: ignore[reportPrivateUsage]
         after = await (await there.type("never mind")).rest()
         assert after.text == "Mine."
         assert here.bridge.live.count == 0
@@ -128,7 +130,7 @@ async def test_a_message_to_the_other_takes_the_chat_when_nobody_is_there(tmp_pa
 
 
 async def test_a_card_left_at_one_is_answered_at_the_other(tmp_path: Path) -> None:
-    async with two(tmp_path, [PAY], [[Say("Done.")]]) as (here, there):
+    async with two(tmp_path, [PAY, [Say("Done.")]]) as (here, there):
         answer = await (await here.say("pay")).until_break()
         await here.link.close()
         await answer.rest()

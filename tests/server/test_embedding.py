@@ -9,8 +9,13 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from google.adk.agents import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools import FunctionTool
+from google.adk.workflow import START, BaseNode, Workflow
 
 from adkwire import Bridge, Settings, User, create_app
 from adkwire.testing import Say, ScriptedModel
@@ -136,6 +141,39 @@ async def test_info(open_site: Open) -> None:
     assert set(tool["schema"]["properties"]) == {"a", "b"}
     assert info["limits"]["parts"] == 7
     assert info["limits"]["bodyBytes"] == Settings().max_body_bytes
+
+
+async def test_info_says_how_to_talk(open_site: Open) -> None:
+    site = await open_site(ScriptedModel(turns=[[]]), live_grace=7, audio_per_second=55)
+    info: dict[str, Any] = (await site.client.get("/api/info")).json()
+    sound = {"channels": 1, "bitDepth": 16, "encoding": "pcm_s16le"}
+    assert info["modes"] == ["sse", "websocket", "live"]
+    assert info["audio"] == {"input": {"rate": 16_000, **sound}, "output": {"rate": 24_000, **sound}}
+    limits = {"liveGrace": 7, "audioPerSecond": 55, "audioBytes": Settings().max_audio_bytes}
+    assert limits.items() <= info["limits"].items()
+
+
+class Silent(BaseLlm):
+    """A model without a live side."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        yield LlmResponse()
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        LlmAgent(name="silent", model=Silent(model="silent")),
+        Workflow(name="flow", edges=[(START, add)]),
+    ],
+    ids=["model", "workflow"],
+)
+async def test_info_offers_no_talk_with_what_cannot(target: BaseNode, tmp_path: Path) -> None:
+    async with serving(create_app(target, settings=settings(tmp_path))) as site:
+        info = (await site.client.get("/api/info")).json()
+    assert ("live" in info["modes"], info["audio"]) == (False, None)
 
 
 async def test_info_names_the_tools_that_ask(open_site: Open) -> None:

@@ -310,6 +310,7 @@ async def test_the_other_routes_answer(replaying: Replaying) -> None:
     await say(site)
     info = (await site.client.get("/api/info")).json()
     assert (info["agent"], info["model"], info["tools"], info["gemini"]) == ("replay of kept", None, [], None)
+    assert (info["modes"], info["audio"]) == (["sse", "websocket"], None)
     assert (await site.client.get("/readyz")).status_code == 200
     assert (await site.client.get("/api/chats/chat/audit")).json() == {"entries": []}
     renamed = await site.client.patch("/api/chats/chat", json={"title": "Mine"})

@@ -12,124 +12,39 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from contextlib import aclosing
-from contextvars import ContextVar
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any
 
 from google.adk.events.event import Event
 from google.genai import types
 
+from adkwire.errors import RequestError
 from adkwire.gate.records import OPEN, PendingCall
 from adkwire.runs.adk import content_of
-from adkwire.runs.gated import Place
+from adkwire.runs.audience import Audience
+from adkwire.runs.carried import Carried, Floor, Item
 from adkwire.runs.history import marked
-from adkwire.runs.holding import HOLDER
 from adkwire.runs.ids import new_id
 from adkwire.runs.keeper import Keeper
-from adkwire.runs.live_queue import LiveQueue
-from adkwire.runs.live_turns import LiveTurn, LiveTurns, Origin, calls_in, says
-from adkwire.runs.news import Item
-from adkwire.runs.own_events import INTERRUPTED, inner_event, partial_event, placeholder_event, question_event
+from adkwire.runs.live_calls import LiveCalls
+from adkwire.runs.live_connection import Connection
+from adkwire.runs.live_turns import LiveTurn, LiveTurns, calls_in, says
+from adkwire.runs.news import Item as NewsItem
+from adkwire.runs.own_events import partial_event, placeholder_event, question_event
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
 from adkwire.runs.views import title_for
-from adkwire.runs.watched_model import SUPERVISION, Supervision
 from adkwire.wire.breaks import BREAK
 from adkwire.wire.decoder import UserMessage
 from adkwire.wire.encoder import ABORTED, Encoder
-from adkwire.wire.frames import Level
 from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
 
-LiveState: TypeAlias = Literal["listening", "thinking", "speaking", "waiting"]
-
-RATE = 24_000
-"""Samples a second of what a live model sounds."""
-_BYTES_PER_MS = RATE * 2 // 1000
 _CUT_PATIENCE = 5.0
 """Seconds for a model to say that it has heard that nobody listens."""
 _EMPTY_PATIENCE = 5.0
 """Seconds after which an answer in which nothing is said is over."""
-_DEAF = 15.0
-"""Seconds in which a living connection takes what is said to it."""
-_LOOK = 1.0
 _LISTENING = "I am listening."
-
-
-class Listener(Protocol):
-    """One client of the conversation. Nothing here waits."""
-
-    def turn(self, run: Run, origin: Origin) -> None:
-        """A turn begins that it has not asked for."""
-        ...
-
-    def transcript(self, user_message: str, text: str, *, final: bool) -> None:
-        """What the user has been heard to say."""
-        ...
-
-    def state(self, state: LiveState) -> None:
-        """What the model does now."""
-        ...
-
-    def interrupted(self, run: str, generation: int, kept: str | None) -> None:
-        """What was being said is over; sound of older generations is void."""
-        ...
-
-    def settled(self, call: str, state: str) -> None:
-        """A call has its answer, from wherever it came."""
-        ...
-
-    def notice(self, level: Level, code: str, text: str) -> None:
-        """Something a person should know."""
-        ...
-
-    def sound(self, pcm: bytes, generation: int, position: int, *, last: bool) -> None:
-        """A piece of what the model says."""
-        ...
-
-    def ended(self, *, deleted: bool) -> None:
-        """The conversation is over: it goes on elsewhere, or its chat is gone."""
-        ...
-
-
-ASKER: ContextVar[Listener | None] = ContextVar("adkwire_asker", default=None)
-"""The client whose request is being served, which need not be told what comes of it."""
-
-
-class _Carried:
-    """A turn and the run that shows it."""
-
-    def __init__(self, turn: LiveTurn, run: Run) -> None:
-        self.turn = turn
-        self.run = run
-        self.inbox: asyncio.Queue[_Item] = asyncio.Queue()
-        self.broken = -1
-        """The number of the last break in its stream."""
-        self.generation: int | None = None
-        self.chunks = 0
-        self.sounded = 0
-        """Bytes of sound so far."""
-        self.kept: str | None = None
-        """What was heard of what is being said, when that is less."""
-        self.spoken: list[str] = []
-        self.speaking = ""
-        """What the user has been heard to say: whole sentences, and the one that is being said."""
-
-    @property
-    def ms(self) -> int:
-        """Milliseconds of sound so far."""
-        return self.sounded // _BYTES_PER_MS
-
-
-class _Item(NamedTuple):
-    """Something for a run to show: an event, a call for the browser, a cut in what is said, or its end."""
-
-    event: Event | None = None
-    offer: str | None = None
-    hush: bool = False
-    end: Literal["over", "interrupted"] | None = None
-    error: Exception | None = None
-    shown: "asyncio.Future[None] | None" = None
 
 
 class LiveRun:
@@ -137,22 +52,15 @@ class LiveRun:
 
     def __init__(self, key: ChatKey, keeper: Keeper, parked: "Callable[[LiveRun], None]") -> None:
         self.key = key
+        self.audience = Audience()
         self._parked = parked
-        self.generation = 0
-        self.listeners: list[Listener] = []
         self._keeper = keeper
-        self._turns = LiveTurns()
-        self._carried: dict[str, _Carried] = {}
-        self._announced: dict[str, asyncio.Event] = {}
-        self._inside: dict[str, _Carried] = {}
-        self._queue: LiveQueue | None = None
-        self._pump: asyncio.Task[None] | None = None
-        self._invocation = ""
-        self._state: LiveState = "listening"
+        self._floor = Floor()
+        self._calls = LiveCalls(key, keeper.adk, self._floor)
+        self._connection: Connection | None = None
         self._speaking = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
-        self._played = (-1, 0)
         self._untitled = False
         self._over = False
         """Whether it was parked: then nothing more is said to it."""
@@ -160,17 +68,12 @@ class LiveRun:
     @property
     def attached(self) -> bool:
         """Whether somebody listens."""
-        return bool(self.listeners)
+        return bool(self.audience.listeners)
 
     @property
-    def open(self) -> bool:
-        """Whether there is a connection to the model."""
-        return self._pump is not None and not self._pump.done()
-
-    @property
-    def state(self) -> LiveState:
-        """What the model does now."""
-        return self._state
+    def _open(self) -> Connection | None:
+        """The connection to the model, if there is one."""
+        return self._connection if self._connection is not None and self._connection.is_open else None
 
     @property
     def is_speaking(self) -> bool:
@@ -180,16 +83,16 @@ class LiveRun:
 
     def running(self) -> Run | None:
         """The run of the turn that is being shown."""
-        return next((carried.run for carried in self._carried.values() if carried.run.active), None)
+        return next((carried.run for carried in self._floor.carried.values() if carried.run.active), None)
 
     def last_break(self, message: str) -> int:
         """Where a stock reader of a message stopped reading last."""
-        carried = self._carried.get(message)
+        carried = self._floor.carried.get(message)
         return carried.broken if carried is not None else -1
 
     def carries(self, message: str) -> bool:
         """Whether this conversation writes a message."""
-        return message in self._carried
+        return message in self._floor.carried
 
     # What drives a run, in place of ADK's `run_async`.
 
@@ -210,14 +113,14 @@ class LiveRun:
 
     async def _say(self, turn: LiveTurn, content: types.Content, mark: dict[str, Any]) -> None:
         """Say something to the model: on the connection there is, or in the history that a new one begins with."""
-        if self.open and self._queue is not None:
-            self._turns.add(turn, typed=True)
-            self._queue.send_content(content)
+        if (connection := self._open) is not None:
+            self._floor.turns.add(turn, typed=True)
+            connection.queue.send_content(content)
         else:
             await self._keeper.adk.append(self.key, [question_event(content, turn.invocation, mark)])
             turn.began = True
             self._connect(turn)
-        self._enter("thinking")
+        self.audience.enter("thinking")
 
     async def go_on(
         self,
@@ -237,19 +140,16 @@ class LiveRun:
                 for event in await self._keeper.adk.hand_over(key, calls, told, mark):
                     yield event
                 self._connect(turn, {call.call for call in calls if not call.browser})
-                self._enter("thinking")
+                self.audience.enter("thinking")
         async with aclosing(source) as events:
             async for event in events:
                 yield event
 
     def begun(self, run: Run) -> None:
         """A message goes on that somebody has answered the calls of: all but that one are told."""
-        asker = ASKER.get()
-        for listener in self.listeners:
-            if listener is not asker:
-                listener.turn(run, "server")
+        self.audience.turn(run, "server")
 
-    async def _events(self, carried: _Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+    async def _events(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """What is shown of one turn, until it is over, cut or stopped."""
         watch = self._spawn(_tell_of(abort, carried.inbox), "stop")
         try:
@@ -270,10 +170,10 @@ class LiveRun:
                 await self._pause(carried)
         finally:
             watch.cancel()
-            self._carried.pop(carried.turn.message, None)
+            self._floor.carried.pop(carried.turn.message, None)
             self._rest()
 
-    async def _shown(self, carried: _Carried, item: _Item) -> AsyncGenerator[Event, None]:
+    async def _shown(self, carried: Carried, item: Item) -> AsyncGenerator[Event, None]:
         encoder = carried.run.encoder
         if item.hush or item.end == "interrupted":
             async for event in self._saved(carried):
@@ -284,12 +184,11 @@ class LiveRun:
             yield event
         if item.event is not None:
             yield item.event
-            for call in calls_in(item.event):
-                self._announced.setdefault(call, asyncio.Event()).set()
+            self._calls.shown(item.event)
         if item.offer is not None and (chunks := encoder.release(item.offer)):
             await carried.run.write(self._keeper.log, encode_chunks(chunks))
 
-    async def _saved(self, carried: _Carried) -> AsyncGenerator[Event, None]:
+    async def _saved(self, carried: Carried) -> AsyncGenerator[Event, None]:
         """Store what was shown and ADK will not store any more, as far as it was heard."""
         for unsaved in carried.run.encoder.unsaved():
             event = partial_event(unsaved, carried.turn.invocation, carried.run.mark)
@@ -299,36 +198,35 @@ class LiveRun:
             yield event
         carried.kept = None
 
-    async def _pause(self, carried: _Carried) -> None:
+    async def _pause(self, carried: Carried) -> None:
         """Where everything waits for somebody, a stock client's response may end."""
         if carried.inbox.empty() and carried.run.encoder.is_held and carried.broken != carried.run.written - 1:
             carried.broken = carried.run.written
             await carried.run.write(self._keeper.log, [BREAK])
-            self._enter("waiting")
+            self.audience.enter("waiting")
 
-    async def _stopped(self, carried: _Carried) -> AsyncGenerator[Event, None]:
+    async def _stopped(self, carried: Carried) -> AsyncGenerator[Event, None]:
         """Somebody wants it to end: what it says is cut off, and a call in it is broken off with the connection."""
-        kept = self._kept(carried)
+        self.audience.interrupt(carried)
         await self._silence(carried)
-        self._void(carried, kept)
         async for event in self._saved(carried):
             yield event
         event = self._own(carried, error_code=ABORTED)
         await self._keeper.adk.append(self.key, [event])
         yield event
 
-    async def _silence(self, carried: _Carried) -> None:
+    async def _silence(self, carried: Carried) -> None:
         turn = carried.turn
-        if turn.calls or not turn.said or not self.open:
+        connection = self._open
+        if turn.calls or not turn.said or connection is None:
             await self._disconnect()
         else:
-            self._turns.cut(turn)
+            self._floor.turns.cut(turn)
             self._hurry(turn)
-            if carried.run.why == "stopped" and self._queue is not None:
-                self._queue.send_activity_start()
-                self._queue.send_activity_end()
+            if carried.run.why == "stopped":
+                connection.hush()
 
-    def _own(self, carried: _Carried, **what: Any) -> Event:
+    def _own(self, carried: Carried, **what: Any) -> Event:
         """An event of ours that ends a turn."""
         return Event(
             author=self._keeper.adk.agent_name,
@@ -342,164 +240,105 @@ class LiveRun:
     async def activity(self, *, start: bool) -> None:
         """The user begins to speak, which ends what is being said, or has spoken."""
         if not start:
-            if self._speaking and self._queue is not None:
-                self._queue.send_activity_end()
-                self._enter("thinking")
-            self._speaking = False
+            if self._speaking:
+                self.audience.enter("thinking")
+            self.unplug()
             return
         await self.interrupt(by_speech=True)
         async with self._lock:
             if self._over:
                 return
-            if not self.open:
+            if (connection := self._open) is None:
                 await self._prepare()
-                self._connect(None)
-            self._turns.utter()
+                connection = self._connect(None)
+            self._floor.turns.utter()
             self._speaking = True
-            if self._queue is not None:
-                self._queue.send_activity_start()
-        self._enter("listening")
+            connection.queue.send_activity_start()
+        self.audience.enter("listening")
 
     def hear(self, pcm: bytes) -> bool:
         """A piece of the microphone's sound, 16 kHz; only of one who has begun to speak."""
-        if not self._speaking or self._queue is None:
+        if not self._speaking or self._connection is None:
             return False
-        self._queue.send_sound(pcm)
+        self._connection.queue.send_sound(pcm)
         return True
 
     def unplug(self) -> None:
         """Who was speaking is gone."""
-        if self._speaking and self._queue is not None:
-            self._queue.send_activity_end()
+        if self._speaking and self._connection is not None:
+            self._connection.queue.send_activity_end()
         self._speaking = False
 
     def see(self, data: bytes, media_type: str) -> bool:
         """A picture of the camera or the screen; only a conversation that goes on looks at it."""
-        if self._queue is None or not self.open:
-            return False
-        self._queue.send_realtime(types.Blob(data=data, mime_type=media_type))
-        return True
-
-    def played(self, generation: int, ms: int) -> None:
-        """How much of a generation's sound was really heard."""
-        self._played = generation, ms
+        connection = self._open
+        if connection is not None:
+            connection.queue.send_realtime(types.Blob(data=data, mime_type=media_type))
+        return connection is not None
 
     async def interrupt(self, *, by_speech: bool = False) -> None:
         """End what is being said. What waits for somebody goes on waiting."""
-        current = self._turns.current
-        carried = self._carried.get(current.message) if current is not None else None
-        if current is None or carried is None or not carried.run.active or (by_speech and not current.said):
+        carried = self._floor.current
+        if carried is None or not carried.run.active or (by_speech and not carried.turn.said):
             return
-        if current.calls:
-            if current.talking and not current.hushed:
-                current.hushed = True
-                self._void(carried, self._kept(carried))
-                await self._put(carried, _Item(hush=True))
-                self._signal(by_speech=by_speech)
-            return
-        kept = self._kept(carried)
-        if current.said and self.open:
-            self._turns.cut(current)
-            self._hurry(current)
+        if carried.turn.calls:
+            if carried.turn.talking and not carried.turn.hushed:
+                carried.turn.hushed = True
+                self.audience.interrupt(carried)
+                await carried.show(Item(hush=True))
         else:
-            async with self._lock:
-                await self._disconnect()
-        self._void(carried, kept)
-        carried.inbox.put_nowait(_Item(end="interrupted"))
-        await carried.run.done.wait()
-        self._signal(by_speech=by_speech)
-
-    def _signal(self, *, by_speech: bool) -> None:
-        if not by_speech and self._queue is not None:
-            self._queue.send_activity_start()
-            self._queue.send_activity_end()
-
-    def _void(self, carried: _Carried, kept: str | None) -> None:
-        """Sound that was not heard yet is void."""
-        self.generation = (self.generation + 1) % 65536
-        carried.generation = None
-        for listener in self.listeners:
-            listener.interrupted(carried.run.id, self.generation, kept)
-
-    def _kept(self, carried: _Carried) -> str | None:
-        """What was heard of what is being said, by its share of the sound; None when that is all, or nobody knows."""
-        generation, ms = self._played
-        if carried.generation != generation or ms >= carried.ms:
-            return None
-        parts = [part for unsaved in carried.run.encoder.unsaved() for _, part in unsaved.parts]
-        said = "".join(part for part in parts if isinstance(part, str))
-        at = round(len(said) * ms / carried.ms)
-        carried.kept = said[: said.rfind(" ", 0, at) + 1] if " " in said[:at] else said[:at]
-        return carried.kept
+            self.audience.interrupt(carried)
+            if carried.turn.said and self._open is not None:
+                self._floor.turns.cut(carried.turn)
+                self._hurry(carried.turn)
+            else:
+                async with self._lock:
+                    await self._disconnect()
+            carried.inbox.put_nowait(Item(end="interrupted"))
+            await carried.run.done.wait()
+        if not by_speech and (connection := self._open) is not None:
+            connection.hush()
 
     # The connection to the model.
 
-    def _connect(self, turn: LiveTurn | None, calls: set[str] | None = None) -> None:
+    def _connect(self, turn: LiveTurn | None, calls: set[str] | None = None) -> Connection:
         """Begin a connection; what the model has to know it reads in the session."""
-        self._turns = LiveTurns()
-        self._turns.sounded = self._sounded
+        turns = self._floor.turns = LiveTurns(self._sounded)
         if turn is not None:
-            self._turns.add(turn, typed=False)
-            self._turns.adopt(turn, calls or set())
-        self._queue = queue = LiveQueue()
-        self._pump = pump = self._spawn(self._run(queue, self._turns), "pump")
-        self._spawn(self._listen_for_deafness(queue, pump), "watch")
+            turns.add(turn, typed=False)
+            turns.adopt(turn, calls or set())
+        self._connection = Connection(
+            self.key,
+            self._keeper.adk,
+            turns,
+            holder=self._calls,
+            watcher=self.audience,
+            take=self._take,
+            lost=self._lost,
+        )
+        return self._connection
+
+    def _sounded(self, turn: LiveTurn) -> dict[str, int] | None:
+        carried = self._floor.carried.get(turn.message)
+        return {"chunks": carried.chunks, "ms": carried.ms} if carried is not None and carried.chunks else None
 
     async def _disconnect(self) -> None:
         """End the connection, whatever it is doing."""
-        pump, self._pump, self._queue = self._pump, None, None
+        connection, self._connection = self._connection, None
         self._speaking = False
-        if pump is not None and not pump.done() and pump is not asyncio.current_task():
-            pump.cancel()
-            await asyncio.wait([pump])
-        for event in self._announced.values():
-            event.set()
-        self._announced.clear()
-        self._keeper.adk.forget(self._invocation)
-
-    async def _run(self, queue: LiveQueue, turns: LiveTurns) -> None:
-        HOLDER.set(self)
-        SUPERVISION.set(Supervision(self))
-        error: Exception | None = None
-        try:
-            async with aclosing(self._keeper.adk.live(self.key, queue, turns)) as events:
-                async for event in events:
-                    await self._take(event)
-        except Exception as failure:
-            error = failure
-            logger.warning("the live model of chat %s: %s", self.key.chat, type(failure).__name__, exc_info=failure)
-        self._lost(error)
-
-    async def _listen_for_deafness(self, queue: LiveQueue, pump: "asyncio.Task[None]") -> None:
-        """ADK's task that sends to the model may die without a word: then nothing is taken any more."""
-        while not pump.done():
-            await asyncio.wait([pump], timeout=_LOOK)
-            if queue.neglected() > _DEAF and not pump.done():
-                pump.cancel()
-                await asyncio.wait([pump])
-                self._lost(ConnectionError("the connection to the model takes nothing any more"))
-
-    def reconnecting(self) -> None:
-        """The connection to the model was lost and is sought again."""
-        self.notice("warning", "reconnecting", "The connection to the model was lost; trying again.")
-
-    def reconnected(self) -> None:
-        """It is there again."""
-        self.notice("info", "reconnected", "The connection to the model is back.")
-
-    def going_away(self) -> None:
-        """The model is about to end it; another one follows."""
-        self.notice("info", "go-away", "The model ends this connection soon; another one is opened.")
+        if connection is not None:
+            await connection.close()
+        self._calls.forget()
 
     def _lost(self, error: Exception | None) -> None:
         """The connection has ended by itself: the turn at hand fails, and the next one opens another."""
         if error is not None:
-            self.notice("error", "not-recovered", "The connection to the model was lost. Speak or write to go on.")
-        self._pump = self._queue = None
+            self.audience.not_recovered()
+        self._connection = None
         self._speaking = False
-        for carried in list(self._carried.values()):
-            carried.inbox.put_nowait(_Item(end="over") if error is None else _Item(error=error))
-        self._enter("listening")
+        for carried in list(self._floor.carried.values()):
+            carried.inbox.put_nowait(Item(end="over") if error is None else Item(error=error))
+        self.audience.enter("listening")
 
     async def _prepare(self) -> None:
         """Make the session ready to be spoken to: it exists, and does not end with words that wait for an answer."""
@@ -517,34 +356,33 @@ class LiveRun:
 
     async def _take(self, event: Event) -> None:
         """Deal out one event of the model."""
-        self._invocation = self._invocation or event.invocation_id
-        turn = self._turns.of_shown(event)
+        turn = self._floor.turns.of_shown(event)
         if turn is None:
             return
-        carried = self._carried.get(turn.message) or await self._begin(turn)
+        carried = self._floor.carried.get(turn.message) or await self._begin(turn)
         if carried is None:
             return
         if event.input_transcription is not None:
-            self._tell_heard(carried, event)
+            self.audience.heard(carried, event)
             await self._entitle(carried)
-        rest = self._play(carried, event)
+        rest = self.audience.play(carried, event)
         if rest is not None:
             if _is_picture(rest):
                 rest.custom_metadata = marked(rest.custom_metadata, turn.mark)
                 rest.invocation_id, rest.partial = turn.invocation, None
                 await self._keeper.adk.append(self.key, [rest])
-            carried.inbox.put_nowait(_Item(rest))
+            carried.inbox.put_nowait(Item(rest))
         if says(event):
-            self._enter("thinking" if calls_in(event) else "speaking")
-        if self._turns.shown(turn, event):
-            self._sound_over(carried)
-            carried.inbox.put_nowait(_Item(end="over"))
+            self.audience.enter("thinking" if calls_in(event) else "speaking")
+        if self._floor.turns.shown(turn, event):
+            self.audience.silent(carried)
+            carried.inbox.put_nowait(Item(end="over"))
         elif event.turn_complete and not turn.calls:
             self._hurry(turn)
 
-    async def _begin(self, turn: LiveTurn) -> _Carried | None:
+    async def _begin(self, turn: LiveTurn) -> Carried | None:
         """A turn that nobody has typed: its run begins with the first thing there is to show."""
-        if turn.ended:
+        if turn.ended or turn.cut or turn.origin == "typed":
             return None
         message = UserMessage(turn.user, ())
         run = Run(
@@ -556,19 +394,26 @@ class LiveRun:
             author=self._keeper.adk.agent_name,
         )
         run.mark = turn.mark
-        carried = self._carry(turn, run)
-        async with self._keeper.owned(self.key) as chat:
-            await self._keeper.begin(run, chat, lambda abort: self._events(carried, abort))
-        for listener in self.listeners:
-            listener.turn(run, turn.origin)
+        carried = Carried(turn, run)
+        try:
+            async with self._keeper.owned(self.key) as chat:
+                await self._keeper.begin(run, chat, lambda abort: self._events(carried, abort))
+                # Not before: whoever parks waits for the runs of what is carried.
+                self._floor.carried[turn.message] = carried
+        except RequestError as error:
+            logger.warning("a spoken turn in chat %s cannot begin: %s", self.key.chat, error.message)
+            self._floor.turns.cut(turn)
+            self.audience.notice("error", error.code, error.message)
+            return None
+        self.audience.turn(run, turn.origin)
         return carried
 
-    def _carry(self, turn: LiveTurn, run: Run | None = None) -> _Carried:
+    def _carry(self, turn: LiveTurn) -> Carried:
         chat = self._keeper.chats.get(self.key)
-        run = run or (chat.writing(turn.message) if chat is not None else None)
+        run = chat.writing(turn.message) if chat is not None else None
         if run is None:
             raise RuntimeError("a turn is carried that no run shows")
-        carried = self._carried[turn.message] = _Carried(turn, run)
+        carried = self._floor.carried[turn.message] = Carried(turn, run)
         return carried
 
     def _hurry(self, turn: LiveTurn) -> None:
@@ -576,158 +421,25 @@ class LiveRun:
 
         async def give_up() -> None:
             await asyncio.sleep(_CUT_PATIENCE if turn.cut else _EMPTY_PATIENCE)
+            carried = self._floor.carried.get(turn.message)
             if turn.cut:
-                self._turns.give_up(turn)
-            elif not turn.ended and not turn.calls and not turn.said and (carried := self._carried.get(turn.message)):
-                self._turns.give_up(turn)
-                carried.inbox.put_nowait(_Item(end="over"))
+                self._floor.turns.give_up(turn)
+            elif carried is not None and not (turn.ended or turn.calls or turn.said):
+                self._floor.turns.give_up(turn)
+                carried.inbox.put_nowait(Item(end="over"))
 
         self._spawn(give_up(), "hurry")
 
-    # Sound and what is told beside the chunks.
-
-    def _play(self, carried: _Carried, event: Event) -> Event | None:
-        """Hand on the sound of an event; what else is in it, if anything."""
-        parts = (event.content.parts if event.content is not None else None) or []
-        sounds = [part for part in parts if _is_sound(part)]
-        if not sounds:
-            return event
-        if carried.generation is None:
-            self.generation = carried.generation = (self.generation + 1) % 65536
-        for part in sounds:
-            pcm = (part.inline_data.data if part.inline_data is not None else None) or b""
-            for listener in self.listeners:
-                listener.sound(pcm, carried.generation, carried.ms, last=False)
-            carried.sounded += len(pcm)
-            carried.chunks += 1
-        rest = [part for part in parts if not _is_sound(part)]
-        return event.model_copy(update={"content": types.Content(role="model", parts=rest)}) if rest else None
-
-    def _sound_over(self, carried: _Carried) -> None:
-        if carried.generation is not None:
-            for listener in self.listeners:
-                listener.sound(b"", carried.generation, carried.ms, last=True)
-
-    def _sounded(self, turn: LiveTurn) -> dict[str, int] | None:
-        carried = self._carried.get(turn.message)
-        return {"chunks": carried.chunks, "ms": carried.ms} if carried is not None and carried.chunks else None
-
-    def _tell_heard(self, carried: _Carried, event: Event) -> None:
-        heard = (event.input_transcription.text if event.input_transcription is not None else None) or ""
-        if event.partial:
-            carried.speaking += heard
-        else:
-            carried.spoken.append(heard)
-            carried.speaking = ""
-        text = " ".join(part for part in (*carried.spoken, carried.speaking) if part)
-        for listener in self.listeners:
-            listener.transcript(carried.turn.user, text, final=event.partial is not True)
-
-    async def _entitle(self, carried: _Carried) -> None:
+    async def _entitle(self, carried: Carried) -> None:
         """A chat that begins with speech gets its title from the first sentence."""
         if self._untitled and carried.spoken:
             self._untitled = False
             await self._keeper.adk.rename(self.key, title_for(UserMessage("", (carried.spoken[0],))))
-            self._keeper.news.publish(self.key.user, Item(type="chat-updated", chat=self.key.chat))
-
-    def _enter(self, state: LiveState) -> None:
-        if state != self._state:
-            self._state = state
-            for listener in self.listeners:
-                listener.state(state)
+            self._keeper.news.publish(self.key.user, NewsItem(type="chat-updated", chat=self.key.chat))
 
     def _rest(self) -> None:
-        if not self._carried and not self._speaking:
-            self._enter("listening")
-
-    def notice(self, level: Level, code: str, text: str) -> None:
-        """Tell everybody who listens."""
-        for listener in self.listeners:
-            listener.notice(level, code, text)
-
-    def changed(self, call: PendingCall) -> None:
-        """A call has moved at the gate."""
-        if call.answer is not None or call.outcome:
-            for listener in self.listeners:
-                listener.settled(call.call, call.outcome or call.state)
-
-    # What the plugin asks of the run a call is part of.
-
-    def invocation(self, call: str) -> str | None:
-        """The turn of a call, as an invocation of its own."""
-        turn = self._turns.of_call(call)
-        return turn.invocation if turn is not None else None
-
-    async def place(self, call: str) -> Place | None:
-        """Where a call belongs to, once it was shown."""
-        turn = self._turns.of_call(call) if call else self._turns.current
-        if turn is None or turn.cut:
-            return None
-        if call:
-            await self._announced.setdefault(call, asyncio.Event()).wait()
-        carried = self._carried.get(turn.message)
-        if carried is None or turn.cut:
-            return None
-        return Place(self.key, turn.message, turn.invocation, None, carried.run.mark)
-
-    async def show(self, call: str, event: Event) -> None:
-        """Store an event about a call and show it."""
-        carried = self._inside.get(call) or self._of(call)
-        stored = event if call not in self._inside else inner_event(event)
-        await self._keeper.adk.append(self.key, [stored])
-        if carried is not None:
-            await self._put(carried, _Item(event))
-
-    async def offer(self, call: str) -> None:
-        """Let the browser have a call."""
-        carried = self._inside.get(call) or self._of(call)
-        if carried is not None:
-            await self._put(carried, _Item(offer=call))
-
-    def shape(self, call: str, shape: dict[str, Any]) -> None:
-        """Note what is to be stamped on the response of a call."""
-        self._turns.outputs[call] = shape
-
-    async def inside(self, call: types.FunctionCall, author: str, *, browser: bool) -> None:
-        """Show a call of an agent inside a tool, which the session does not have."""
-        current = self._turns.current
-        carried = self._carried.get(current.message) if current is not None else None
-        if carried is None or call.id is None:
-            return
-        self._inside[call.id] = carried
-        event = self._inner(carried, author, types.Part(function_call=call))
-        event.long_running_tool_ids = {call.id} if browser else set()
-        await self.show(call.id, event)
-
-    async def done_inside(self, call: str, response: dict[str, Any]) -> None:
-        """Show what came of it."""
-        carried = self._inside.get(call)
-        if carried is not None:
-            answer = types.FunctionResponse(id=call, name="", response=response)
-            await self.show(call, self._inner(carried, "", types.Part(function_response=answer)))
-            del self._inside[call]
-
-    def _inner(self, carried: _Carried, author: str, part: types.Part) -> Event:
-        return Event(
-            author=author or self._keeper.adk.agent_name,
-            invocation_id=carried.turn.invocation,
-            content=types.Content(role="model", parts=[part]),
-            custom_metadata=marked(None, carried.run.mark),
-        )
-
-    def _of(self, call: str) -> _Carried | None:
-        turn = self._turns.of_call(call)
-        return self._carried.get(turn.message) if turn is not None else None
-
-    async def _put(self, carried: _Carried, item: _Item) -> None:
-        """Have something shown, and wait until it is."""
-        done = asyncio.get_running_loop().create_future()
-        carried.inbox.put_nowait(item._replace(shown=done))
-        ended = asyncio.ensure_future(carried.run.done.wait())
-        try:
-            await asyncio.wait([done, ended], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended.cancel()
+        if not self._floor.carried and not self._speaking:
+            self.audience.enter("listening")
 
     # The end.
 
@@ -736,12 +448,10 @@ class LiveRun:
         async with self._lock:
             self._over = True
             await self._disconnect()
-            for call in list(self._inside):
-                await self._keeper.gate.abandon(*self.key, call, "interrupted")
-                await self.done_inside(call, {"error": INTERRUPTED})
-            carried = list(self._carried.values())
+            await self._calls.give_up_inside(self._keeper.gate)
+            carried = list(self._floor.carried.values())
             for each in carried:
-                each.inbox.put_nowait(_Item(end="over"))
+                each.inbox.put_nowait(Item(end="over"))
             for each in carried:
                 await each.run.done.wait()
                 await self._leave_placeholders(each)
@@ -754,18 +464,12 @@ class LiveRun:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self._parked(self)
 
-    async def _leave_placeholders(self, carried: _Carried) -> None:
+    async def _leave_placeholders(self, carried: Carried) -> None:
         """The model's context is never a call without an answer."""
         asked = [call for call in carried.run.encoder.waiting() if call.ask is not None]
         if asked:
             author, mark = self._keeper.adk.agent_name, carried.run.mark
             await self._keeper.adk.append(self.key, [placeholder_event(asked, author, carried.turn.invocation, mark)])
-
-    def dismiss(self, *, deleted: bool = False) -> None:
-        """Everybody has to go."""
-        for listener in self.listeners:
-            listener.ended(deleted=deleted)
-        self.listeners.clear()
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         task = asyncio.create_task(work, name=f"adkwire-live-{name}-{self.key.chat}")
@@ -774,13 +478,9 @@ class LiveRun:
         return task
 
 
-async def _tell_of(abort: asyncio.Event, inbox: "asyncio.Queue[_Item]") -> None:
+async def _tell_of(abort: asyncio.Event, inbox: "asyncio.Queue[Item]") -> None:
     await abort.wait()
-    inbox.put_nowait(_Item())
-
-
-def _is_sound(part: types.Part) -> bool:
-    return part.inline_data is not None and (part.inline_data.mime_type or "").startswith("audio/pcm")
+    inbox.put_nowait(Item())
 
 
 def _is_picture(event: Event) -> bool:

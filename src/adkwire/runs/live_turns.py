@@ -69,10 +69,14 @@ class LiveTurn:
         return mark if self.origin == "typed" else {**mark, "spoken": True}
 
 
+Sounded: TypeAlias = Callable[[LiveTurn], dict[str, int] | None]
+"""How much of a turn was sound."""
+
+
 class LiveTurns:
     """The turns of a live run, in their order. It is the scribe of the session and the router of what is shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, sounded: "Sounded" = lambda turn: None) -> None:
         self._turns: list[LiveTurn] = []
         self._typed: deque[LiveTurn] = deque()
         self._of_call: dict[str, LiveTurn] = {}
@@ -80,8 +84,7 @@ class LiveTurns:
         self._utterance: LiveTurn | None = None
         self.outputs: dict[str, dict[str, Any]] = {}
         """What is to be stamped beside responses, by call."""
-        self.sounded: Callable[[LiveTurn], dict[str, int] | None] = lambda turn: None
-        """How much of a turn was sound, when it is over."""
+        self._sounded = sounded
 
     @property
     def current(self) -> LiveTurn | None:
@@ -160,7 +163,7 @@ class LiveTurns:
         turn.began = True
         more = {call: self.outputs.pop(call) for call in responses_in(event) if call in self.outputs}
         mark = {**turn.mark, "outputs": more} if more else turn.mark
-        if turn.ending == event.id and (audio := self.sounded(turn)) is not None:
+        if turn.ending == event.id and (audio := self._sounded(turn)) is not None:
             mark = {**mark, "audio": audio}
         event.custom_metadata = marked(event.custom_metadata, mark)
         return True

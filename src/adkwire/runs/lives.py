@@ -12,15 +12,18 @@ from adkwire.errors import RequestError, Unprocessable
 from adkwire.gate.records import PendingCall
 from adkwire.runs.answering import Answering
 from adkwire.runs.asking import Asking
+from adkwire.runs.audience import ASKER, Listener
 from adkwire.runs.chats import Chat
 from adkwire.runs.keeper import Keeper, Stop
-from adkwire.runs.live import ASKER, Listener, LiveRun
+from adkwire.runs.live import LiveRun
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
 from adkwire.wire.decoder import TurnInput
 
 logger = logging.getLogger("adkwire")
 
+_AGAIN = 5.0
+"""Seconds until a store that was away is tried again."""
 TAKEN_OVER = "taken-over"
 """Why a conversation is parked that another worker goes on with."""
 
@@ -39,7 +42,7 @@ class Link:
         running = live.running()
         self.chat = live.key.chat
         self.run = running.id if running is not None else None
-        self.generation = live.generation
+        self.generation = live.audience.generation
         self.resumed = resumed
         self._lives = lives
         self._live = live
@@ -67,7 +70,7 @@ class Link:
 
     def played(self, generation: int, ms: int) -> None:
         """How much of the sound was really heard."""
-        self._live.played(generation, ms)
+        self._live.audience.played(generation, ms)
 
     async def close(self) -> None:
         """End the conversation now."""
@@ -110,7 +113,7 @@ class Lives:
                 chat.live = live
             if (end := self._ends.pop(key, None)) is not None:
                 end.cancel()
-            live.listeners.append(listener)
+            live.audience.listeners.append(listener)
             return Link(self, live, listener, resumed=resumed)
 
     async def send(self, live: LiveRun, listener: Listener, turn: TurnInput) -> Told:
@@ -141,21 +144,22 @@ class Lives:
             if not start:
                 return
             self._microphones[live.key] = listener
-            if before is not None and before in live.listeners:
+            if before is not None and before in live.audience.listeners:
                 before.notice("info", TAKEN_OVER, "The microphone is used in another window.")
         await live.activity(start=start)
 
     def leave(self, live: LiveRun, listener: Listener, grace: float | None) -> None:
         """A client is gone; with the last one the grace time begins."""
-        if listener in live.listeners:
-            live.listeners.remove(listener)
+        if listener in live.audience.listeners:
+            live.audience.listeners.remove(listener)
         if self._microphones.get(live.key) is listener:
             del self._microphones[live.key]
             live.unplug()
         if not live.attached and self._lives.get(live.key) is live and live.key not in self._ends:
-            seconds = self._keeper.settings.live_grace if grace is None else grace
-            loop = asyncio.get_running_loop()
-            self._ends[live.key] = loop.call_later(seconds, self._end_soon, live)
+            self._end_in(self._keeper.settings.live_grace if grace is None else grace, live)
+
+    def _end_in(self, seconds: float, live: LiveRun) -> None:
+        self._ends[live.key] = asyncio.get_running_loop().call_later(seconds, self._end_soon, live)
 
     def _end_soon(self, live: LiveRun) -> None:
         self._ends.pop(live.key, None)
@@ -171,6 +175,8 @@ class Lives:
                     await live.park()
         except RequestError as error:
             logger.warning("the live conversation in chat %s is not ended yet: %s", live.key.chat, error.message)
+            if not live.attached:
+                self._end_in(_AGAIN, live)
 
     def _parked(self, live: LiveRun) -> None:
         """A conversation has ended, whoever has ended it; its chat must be ours at this moment."""
@@ -186,7 +192,7 @@ class Lives:
         """A call has moved at the gate."""
         live = self._lives.get(ChatKey(call.user, call.chat))
         if live is not None:
-            live.changed(call)
+            live.audience.settled(call)
 
     def give_up(self, wish: Stop) -> None:
         """Another worker wants to go on with a chat."""
@@ -194,8 +200,8 @@ class Lives:
         if live is None:
             return
         if wish.why == TAKEN_OVER:
-            live.notice("info", TAKEN_OVER, "The conversation goes on in another window.")
-            live.dismiss()
+            live.audience.notice("info", TAKEN_OVER, "The conversation goes on in another window.")
+            live.audience.dismiss(deleted=False)
         if not live.attached:
             self._end_soon(live)
 
@@ -212,7 +218,7 @@ class Lives:
                 await self._dismiss(live)
 
     async def _dismiss(self, live: LiveRun, *, deleted: bool = False) -> None:
-        live.dismiss(deleted=deleted)
+        live.audience.dismiss(deleted=deleted)
         await live.park()
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from google.genai import types
 from typing_extensions import TypedDict
 
 from adkwire import client_tool
-from adkwire.testing import Call, Fail, Say, ScriptedModel, Step, Wait
+from adkwire.testing import Call, Fail, Manner, Say, ScriptedModel, Step, Wait
 
 LEDGER = Path(os.environ["LEDGER"])
 begun: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -202,11 +203,17 @@ def _release(chat: str) -> Step:
     return Say("Released.")
 
 
+def heard(sound: bytes) -> str:
+    """What was said: each sample is a character."""
+    return sound.decode("utf-16-le")
+
+
 def script(request: LlmRequest) -> Iterable[Step]:
     """The next step of what the user typed last, by how often the model has answered it already."""
     index, text = _last_said(request.contents)
     stages = text.split(" | ")
-    at = sum(content.role == "model" for content in request.contents[index:])
+    # ADK stores what a live model said and what it called in one turn apart.
+    at = sum(role == "model" for role, _ in groupby(content.role for content in request.contents[index:]))
     return list(_stage(stages[at])) if at < len(stages) else [Say(_outcome(request.contents))]
 
 
@@ -257,7 +264,7 @@ square = ParallelAgent(name="square", sub_agents=[_till("left"), _till("right")]
 """Two other roots: ADK goes on after a question in a sequence or in parallel agents only where they are the root."""
 root_agent = LlmAgent(
     name="gated",
-    model=ScriptedModel(script=script),
+    model=ScriptedModel(script=script, manner=Manner(hears=heard)),
     sub_agents=[
         _till("cashier"),
         _shop("shop"),

@@ -1,0 +1,89 @@
+"""One connection to a live model, from its first word until it is closed or lost."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+from google.adk.events.event import Event
+
+from adkwire.runs.adk import Adk
+from adkwire.runs.holding import HOLDER, Holder
+from adkwire.runs.live_queue import LiveQueue
+from adkwire.runs.live_turns import LiveTurns
+from adkwire.runs.sessions import ChatKey
+from adkwire.runs.watched_model import SUPERVISION, Supervision, Watcher
+
+logger = logging.getLogger("adkwire")
+
+_DEAF = 15.0
+"""Seconds in which a living connection takes what is said to it."""
+_LOOK = 1.0
+
+
+class Connection:
+    """ADK's `run_live` in a task of its own."""
+
+    def __init__(
+        self,
+        key: ChatKey,
+        adk: Adk,
+        turns: LiveTurns,
+        *,
+        holder: Holder,
+        watcher: Watcher,
+        take: Callable[[Event], Awaitable[None]],
+        lost: Callable[[Exception | None], None],
+    ) -> None:
+        self.queue = LiveQueue()
+        self._key = key
+        self._adk = adk
+        self._turns = turns
+        self._holder = holder
+        self._watcher = watcher
+        self._take = take
+        self._lost = lost
+        self._invocation = ""
+        self._pump = asyncio.create_task(self._run(), name=f"adkwire-live-{key.chat}")
+        self._watch = asyncio.create_task(self._watch_for_deafness(), name=f"adkwire-live-watch-{key.chat}")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return not self._pump.done()
+
+    def hush(self) -> None:
+        """Tell the model that nobody wants to hear the rest: a mark that somebody speaks, with nothing said."""
+        self.queue.send_activity_start()
+        self.queue.send_activity_end()
+
+    async def close(self) -> None:
+        """End it, whatever it is doing."""
+        for task in (self._watch, self._pump):
+            task.cancel()
+        await asyncio.wait([self._watch, self._pump])
+        self._adk.forget(self._invocation)
+
+    async def _run(self) -> None:
+        HOLDER.set(self._holder)
+        SUPERVISION.set(Supervision(self._watcher))
+        error: Exception | None = None
+        try:
+            async with aclosing(self._adk.live(self._key, self.queue, self._turns)) as events:
+                async for event in events:
+                    self._invocation = self._invocation or event.invocation_id
+                    await self._take(event)
+        except Exception as failure:
+            error = failure
+            logger.warning("the live model of chat %s: %s", self._key.chat, type(failure).__name__, exc_info=failure)
+        self._watch.cancel()
+        self._lost(error)
+
+    async def _watch_for_deafness(self) -> None:
+        """ADK's task that sends to the model may die without a word: then nothing is taken any more."""
+        while self.is_open:
+            await asyncio.wait([self._pump], timeout=_LOOK)
+            if self.queue.neglected() > _DEAF and self.is_open:
+                self._pump.cancel()
+                await asyncio.wait([self._pump])
+                self._lost(ConnectionError("the connection to the model takes nothing any more"))
