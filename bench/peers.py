@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from google.adk.cli.fast_api import get_fast_api_app
 from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from starlette.types import ASGIApp
 
 from bench.agents.flood.agent import root_agent
 from bench.servers import AGENT, MEMORY
@@ -59,10 +60,21 @@ def main(peer: str, database: str) -> None:
     """Serve a peer until told to stop."""
     logging.basicConfig(level=logging.ERROR)
     warnings.simplefilter("ignore", UserWarning)
-    app = adk(database) if peer == "adk" else ag_ui_adk(database)
+    serve(adk(database) if peer == "adk" else ag_ui_adk(database))
+
+
+def serve(app: ASGIApp) -> None:
+    """Serve an app on a free port, its sockets the way that costs least."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
+        )
         _Server(config).run(sockets=[listener])
 
 

@@ -13,6 +13,7 @@ import orjson
 
 ROOT = Path(__file__).parents[1]
 AGENT = ROOT / "bench" / "agents" / "flood"
+VOICE = ROOT / "bench" / "agents" / "voice"
 MEMORY = "memory:"
 
 
@@ -60,28 +61,42 @@ def _ag_ui(chat: str, chunks: int) -> dict[str, object]:
     return {"threadId": chat, "runId": f"run-{chat}", "messages": [message], **rest}
 
 
-_SERVE = ("adkwire.cli", "serve", str(AGENT), "--port", "0", "--no-ui", "--log-level", "error", "--db")
+def _nothing(chat: str, chunks: int) -> dict[str, object]:
+    del chat, chunks
+    return {}
+
+
+def _serve(agent: Path) -> tuple[str, ...]:
+    return ("adkwire.cli", "serve", str(agent), "--port", "0", "--no-ui", "--log-level", "error", "--db")
+
 
 CONTENDERS = {
-    "adkwire": Contender(_SERVE, "/api/chat", _ai_sdk),
-    "adkwire, no pacing": Contender(_SERVE, "/api/chat", _ai_sdk, {"ADKWIRE_EVENTS_PER_SECOND": "0"}),
+    "adkwire": Contender(_serve(AGENT), "/api/chat", _ai_sdk),
+    "adkwire, no pacing": Contender(_serve(AGENT), "/api/chat", _ai_sdk, {"ADKWIRE_EVENTS_PER_SECOND": "0"}),
     "ADK /run_sse": Contender(("bench.peers", "adk"), "/run_sse", _run_sse),
     "ag-ui-adk": Contender(("bench.peers", "ag-ui-adk"), "/", _ag_ui),
 }
+TALKING = {
+    "adkwire": Contender(_serve(VOICE), "/api/live?chat={chat}", _nothing),
+    "ADK live pump": Contender(("bench.pump",), "/live/{chat}", _nothing),
+}
+"""Those one can talk to; their path is that of a socket."""
 
 
 @contextlib.contextmanager
-def serving(names: Sequence[str], *, memory: bool = False) -> Generator[dict[str, Server]]:
+def serving(
+    names: Sequence[str], *, memory: bool = False, among: Mapping[str, Contender] = CONTENDERS
+) -> Generator[dict[str, Server]]:
     """Run the named contenders until the block ends, each with its own SQLite file or with sessions in memory."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(_client_core())
         databases = [MEMORY if memory else str(folder / f"{number}.db") for number in range(len(names))]
         processes = {
-            name: stack.enter_context(_process(CONTENDERS[name], database))
+            name: stack.enter_context(_process(among[name], database))
             for name, database in zip(names, databases, strict=True)
         }
-        yield {name: Server(CONTENDERS[name], process.pid, _port(process)) for name, process in processes.items()}
+        yield {name: Server(among[name], process.pid, _port(process)) for name, process in processes.items()}
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import { readLog, SseReader } from "./sse.mjs";
 export const GUARD = 8;
 
 /** A stream that never ends is recorded as it stands; pytest sees that it has no end. */
-const PATIENCE = 10_000;
+const PATIENCE = Number(process.env.PATIENCE ?? 20_000) / 2;
 
 /** A `fetch` that notes every request and keeps a second reading of every stream it brings. */
 export function countingFetch(changed = () => {}) {

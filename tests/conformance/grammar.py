@@ -55,6 +55,8 @@ class Grammar:
         self.passed: set[str] = set()
         """Calls that were open when another step began: a client looks only at its last step."""
         self.in_step = False
+        self.in_mid_step = self.continued is not None and request["path"] == "/api/live"
+        """A live turn goes on behind a question in its step; the answer to a stock client has ended it there."""
         self.ended = ""
 
     def complaints(self) -> list[str]:
@@ -94,10 +96,10 @@ class Grammar:
         self.in_step = True
 
     def _finish_step(self, chunk: Chunk) -> None:
-        if not self.in_step:
+        if not self.in_step and not self.in_mid_step:
             self.found.append("finish-step without a step")
         self._nothing_open("finish-step")
-        self.in_step = False
+        self.in_step = self.in_mid_step = False
 
     def _close(self, chunk: Chunk) -> None:
         self._nothing_open(chunk["type"])
@@ -120,7 +122,7 @@ class Grammar:
             self._tool(kind, chunk)
 
     def _span(self, family: str, phase: str, name: str) -> None:
-        if not self.in_step:
+        if not self.in_step and not self.in_mid_step:
             self.found.append(f"{family}-{phase} {name} outside a step")
         if phase == "start":
             if name in self.open:

@@ -1,4 +1,4 @@
-export const PATIENCE = 30_000;
+export const PATIENCE = Number(process.env.PATIENCE ?? 30_000);
 
 /** Wakes who waits for a state, at every change of it; the deadline only turns a hang into a failure. */
 export class Signal {

@@ -9,7 +9,7 @@ from google.adk.agents import LlmAgent
 from google.adk.events import Event
 from google.adk.models.google_llm import Gemini
 from google.adk.tools.function_tool import FunctionTool
-from google.genai import types
+from google.genai import Client, types
 
 from adkwire.demo import agent as demo
 from adkwire.demo.model import SOURCES, OfflineModel, OfflineModelError
@@ -282,22 +282,25 @@ def test_a_key_switches_to_gemini() -> None:
     ("chosen", "writes", "speaks"),
     [
         ({}, demo.DEFAULT_MODEL, demo.DEFAULT_LIVE_MODEL),
-        ({"ADKWIRE_MODEL": "gemini-x", "ADKWIRE_LIVE_MODEL": "gemini-3-live-x"}, "gemini-x", "gemini-3-live-x"),
+        (
+            {"ADKWIRE_MODEL": "gemini-x", "ADKWIRE_LIVE_MODEL": "gemini-3.9-live-x"},
+            "gemini-x",
+            "gemini-3.9-live-x",
+        ),
     ],
 )
 async def test_gemini_writes_by_one_model_and_speaks_by_another(
-    chosen: dict[str, str], writes: str, speaks: str, monkeypatch: pytest.MonkeyPatch
+    chosen: dict[str, str], writes: str, speaks: str
 ) -> None:
+    agent = demo.build_agent({"GOOGLE_API_KEY": "k", **chosen})
+    assert isinstance(agent.model, Gemini)
     async with GeminiEmulator([[Say("Written.")]], live=[[Say("Spoken.")]]) as gemini:
-        for name, value in {**gemini.environment, "NO_PROXY": "127.0.0.1"}.items():
-            monkeypatch.setenv(name, value)
-        agent = demo.build_agent({**gemini.environment, **chosen})
-        assert texts(await Conversation(agent).say("hi"))[-1] == "Written."
-        async with LiveTalk(agent, "AUDIO") as talk:
-            talk.type("hi")
-            events = await talk.until(lambda event: event.turn_complete)
-        assert isinstance(agent.model, Gemini)
-        await agent.model.api_client.aio.aclose()
+        with Client(**gemini.model_kwargs["client_kwargs"]) as client:
+            agent.model.client = client
+            async with client.aio, LiveTalk(agent, "AUDIO") as talk:
+                assert texts(await Conversation(agent).say("hi"))[-1] == "Written."
+                talk.type("hi")
+                events = await talk.until(lambda event: event.turn_complete)
     assert [words(event) for event in events if event.output_transcription and not event.partial] == ["Spoken."]
     assert [request.model for request in gemini.requests] == [writes]
     assert [session.model for session in gemini.live.sessions] == [speaks]

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 from google.adk.agents import LlmAgent
+from google.adk.sessions import BaseSessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.tool_context import ToolContext
 
@@ -256,13 +257,14 @@ async def house(
     db: Path | None = None,
     manner: Manner | None = None,
     joined: bool = True,
+    sessions: BaseSessionService | None = None,
     **settings: Any,
 ) -> AsyncGenerator[House]:
     """A house that is open; its client has joined."""
     model, till = ScriptedModel(turns=turns, manner=manner or Manner()), Till()
     agent = LlmAgent(name="teller", model=model, tools=till.tools())
     known = Settings(db="memory:" if db is None else str(db), live_modality=modality, events_per_second=0, **settings)
-    bridge = Bridge(agent, settings=known)
+    bridge = Bridge(agent, settings=known, session_service=sessions)
     bridge.watch()
     made = House(bridge, model, till)
     try:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adkwire.errors import Conflict, Unprocessable
+from adkwire.errors import Conflict, Unavailable, Unprocessable
 from adkwire.testing import Call, Fail, Say, Wait
 from adkwire.testing.speech import Manner
 from adkwire.testing.steps import Drop
@@ -277,3 +277,37 @@ async def test_nothing_is_left_of_many_that_come_and_go() -> None:
         async with asyncio.timeout(PATIENCE):
             while here.bridge.live.count or len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("turns_of_the_loop", range(0, 40, 4))
+async def test_hanging_up_while_a_spoken_turn_begins(turns_of_the_loop: int) -> None:
+    async with house([[Say("Not much.")]], manner=Manner(hears=lambda sound: "what is up")) as here:
+        await here.link.activity(start=True)
+        here.link.audio(SECOND)
+        await here.link.activity(start=False)
+        for _ in range(turns_of_the_loop):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE):
+            await here.link.close()
+        assert here.bridge.live.count == 0
+        assert here.bridge.running(ME, CHAT) is None
+
+
+async def test_a_store_that_is_away_when_a_spoken_turn_begins() -> None:
+    async with house([[Say("Hi.")], [Say("Lost.")]], manner=Manner(hears=lambda sound: "what is up")) as here:
+        await (await here.say("hi")).rest()
+        signals = here.bridge._signals  # pyright: ignore[reportPrivateUsage]
+        acquire = signals.acquire
+
+        async def away(name: str) -> str | None:
+            raise Unavailable(f"no {name}")
+
+        signals.acquire = away
+        await here.link.activity(start=True)
+        here.link.audio(SECOND)
+        await here.link.activity(start=False)
+        await here.ear.until(lambda ear: "unavailable" in ear.notices)
+        signals.acquire = acquire
+        async with asyncio.timeout(PATIENCE):
+            await here.link.close()
+        assert here.bridge.live.count == 0

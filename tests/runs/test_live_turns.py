@@ -439,7 +439,11 @@ class Reference:
 
     def _say(self, turn: LiveTurn, scene: Scene) -> bool:
         """Say a turn to its end, or until it is cut: says whether it was."""
-        events = [event for n in range(scene.calls) for event in (call(f"{turn.message}-{n}"), response(f"{turn.message}-{n}"))]
+        events = [
+            event
+            for n in range(scene.calls)
+            for event in (call(f"{turn.message}-{n}"), response(f"{turn.message}-{n}"))
+        ]
         events += [piece() for _ in range(scene.words)]
         if scene.origin == "voice":
             events.insert(min(scene.transcript, len(events)), heard())

@@ -20,9 +20,7 @@ YES = Given(approved=True)
 
 
 @asynccontextmanager
-async def two(
-    folder: Path, turns: Sequence[Sequence[Step]], **settings: Any
-) -> AsyncGenerator[tuple[House, House]]:
+async def two(folder: Path, turns: Sequence[Sequence[Step]], **settings: Any) -> AsyncGenerator[tuple[House, House]]:
     """Two houses with one script; only in the first somebody talks."""
     db = folder / "state.db"
     async with (

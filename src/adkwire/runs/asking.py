@@ -44,6 +44,7 @@ class Asking:
         head = await self._keeper.elsewhere(key)
         if head is not None and _is_meant(head, turn):
             return Run.over(head)
+        await self._keeper.refuse_when_live_elsewhere(key)
         on_busy = self._keeper.settings.on_busy
         stop = Stop(*key, why="superseded") if on_busy == "replace" else None
         patience = {"replace": PATIENCE, "refuse": 0, "queue": math.inf}[on_busy]

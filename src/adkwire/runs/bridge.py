@@ -29,7 +29,7 @@ from adkwire.runs.chats import Chats
 from adkwire.runs.direct import Direct
 from adkwire.runs.expiry import Expiry
 from adkwire.runs.keeper import STOP, Keeper, Stop
-from adkwire.runs.lives import TAKEN_OVER, Lives
+from adkwire.runs.lives import Lives
 from adkwire.runs.news import Item, News
 from adkwire.runs.reading import Place, Readers, Reading, first_of
 from adkwire.runs.recording import RecordedLog, Recorder
@@ -172,7 +172,10 @@ class Bridge:
             elsewhere = await self._keeper.elsewhere(key)
             if (elsewhere is not None and run_id not in (None, elsewhere.run)) or not await self._keeper.is_known(key):
                 return stopped
-            async with self._keeper.owned(key, stop=Stop(user, chat_id, run_id)) as chat:
+            wish = Stop(user, chat_id, run_id)
+            if elsewhere is not None and await self._keeper.stopped_elsewhere(key, elsewhere, wish):
+                return True
+            async with self._keeper.owned(key, stop=wish) as chat:
                 stopped = stopped or elsewhere is not None
                 if any(run_id in (None, run.id) for run in chat.active):
                     continue  # One has begun meanwhile.
@@ -229,7 +232,9 @@ class Bridge:
     async def _stop_here(self, message: bytes) -> None:
         wish = msgspec.json.decode(message, type=Stop)
         self.live.give_up(wish)
-        for run in () if wish.why == TAKEN_OVER else self._chats.active(ChatKey(wish.user, wish.chat)):
+        if self.live.keeps(wish):
+            return
+        for run in self._chats.active(ChatKey(wish.user, wish.chat)):
             if wish.run in (None, run.id):
                 run.abort(wish.why)
 

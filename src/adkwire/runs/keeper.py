@@ -33,6 +33,8 @@ STOP = "stop"
 """The topic on which workers ask each other to stop what they write."""
 _LOOK = 0.1
 _LET_GO_AGAIN = 5.0
+_LIVE = "This chat is in a live conversation."
+_USE_LIVE = "Use the live connection, or close it."
 PATIENCE = 2 * STOP_PATIENCE
 """Seconds that another worker has to give a chat free, and how often is looked."""
 
@@ -176,11 +178,30 @@ class Keeper:
         for call in await self.gate.undecided(*key):
             self.answered(call)
 
+    async def attached(self, key: ChatKey, *, here: bool) -> None:
+        """Note for all workers whether somebody is connected to the live conversation of a chat on this one."""
+        name = _live_lease(key)
+        await (self.signals.acquire(name) if here else self.signals.release(name))
+
+    async def refuse_when_live_elsewhere(self, key: ChatKey) -> None:
+        """While somebody talks on another worker nobody writes here."""
+        if await self.signals.holder(_live_lease(key)) not in (None, self.signals.worker):
+            raise Conflict(_LIVE, hint=_USE_LIVE)
+
+    async def stopped_elsewhere(self, key: ChatKey, head: RunHead, wish: "Stop") -> bool:
+        """Have another worker stop what it writes; says whether the chat stays with it, as with a conversation."""
+        waited = 0.0
+        await self.signals.send(STOP, msgspec.json.encode(wish))
+        while head.run in {each.run for each in await self.log.unclosed(*key)} and waited < PATIENCE:
+            await asyncio.sleep(_LOOK)
+            waited += _LOOK
+        return await self.is_elsewhere(key)
+
     async def take_from_live(self, chat: Chat) -> None:
         """Write in a chat that has a live conversation: only when nobody is connected to it."""
         if chat.live is not None:
             if chat.live.attached:
-                raise Conflict("This chat is in a live conversation.", hint="Use the live connection, or close it.")
+                raise Conflict(_LIVE, hint=_USE_LIVE)
             await chat.live.park()
 
     async def exists(self, key: ChatKey) -> bool:
@@ -277,6 +298,10 @@ class Stop(msgspec.Struct, frozen=True):
 def _last_heard(told: Sequence[Turn]) -> Turn | None:
     """The last turn that the agent knows of: only that one can have left calls without answers."""
     return next((turn for turn in reversed(told) if not turn.is_unheard), None)
+
+
+def _live_lease(key: ChatKey) -> str:
+    return f"live {key.user}\n{key.chat}"
 
 
 def _lease(key: ChatKey) -> str:

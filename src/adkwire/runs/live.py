@@ -448,21 +448,31 @@ class LiveRun:
         async with self._lock:
             self._over = True
             await self._disconnect()
-            await self._calls.give_up_inside(self._keeper.gate)
             carried = list(self._floor.carried.values())
+            await self._attempt(self._calls.give_up_inside(self._keeper.gate))
             for each in carried:
                 each.inbox.put_nowait(Item(end="over"))
             for each in carried:
                 await each.run.done.wait()
-                await self._leave_placeholders(each)
-            for call in await self._keeper.gate.undecided(*self.key):
-                if call.live and call.state in OPEN:
-                    await self._keeper.gate.park(call)
-            # Those of a run that ends are ended by it.
+                await self._attempt(self._leave_placeholders(each))
+            await self._attempt(self._lengthen())
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self._parked(self)
+
+    async def _attempt(self, step: Coroutine[Any, Any, None]) -> None:
+        """One step of the end. A store that is away does not keep the conversation from ending."""
+        try:
+            await step
+        except RequestError as error:
+            logger.warning("the end of the conversation in chat %s: %s", self.key.chat, error.message)
+
+    async def _lengthen(self) -> None:
+        """What waits has all the time that parked calls have."""
+        for call in await self._keeper.gate.undecided(*self.key):
+            if call.live and call.state in OPEN:
+                await self._keeper.gate.park(call)
 
     async def _leave_placeholders(self, carried: Carried) -> None:
         """The model's context is never a call without an answer."""

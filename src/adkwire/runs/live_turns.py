@@ -84,7 +84,7 @@ class LiveTurns:
         self._utterance: LiveTurn | None = None
         self.outputs: dict[str, dict[str, Any]] = {}
         """What is to be stamped beside responses, by call."""
-        self._sounded = sounded
+        self.sounded = sounded
 
     @property
     def current(self) -> LiveTurn | None:
@@ -96,6 +96,8 @@ class LiveTurns:
         for old in self._turns:
             if not old.began:
                 old.over = old.ended = True
+                # Who types while speaking says one thing.
+                self._utterance = turn if old is self._utterance else self._utterance
         self._forget_ended()
         self._turns.append(turn)
         if typed:
@@ -163,7 +165,7 @@ class LiveTurns:
         turn.began = True
         more = {call: self.outputs.pop(call) for call in responses_in(event) if call in self.outputs}
         mark = {**turn.mark, "outputs": more} if more else turn.mark
-        if turn.ending == event.id and (audio := self._sounded(turn)) is not None:
+        if turn.ending == event.id and (audio := self.sounded(turn)) is not None:
             mark = {**mark, "audio": audio}
         event.custom_metadata = marked(event.custom_metadata, mark)
         return True
@@ -249,6 +251,8 @@ def says(event: Event) -> bool:
     """Whether the model says something in an event: words, sound, a picture or a call."""
     transcript = event.output_transcription
     parts = (event.content.parts if event.content is not None else None) or ()
+    if event.author == "user":
+        return False
     return bool(transcript is not None and transcript.text) or any(part.function_response is None for part in parts)
 
 

@@ -6,7 +6,8 @@ connection to the model ends, what was being said ends, and what waits for someb
 
 import asyncio
 import logging
-from typing import NamedTuple
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from adkwire.errors import RequestError, Unprocessable
 from adkwire.gate.records import PendingCall
@@ -114,6 +115,7 @@ class Lives:
             if (end := self._ends.pop(key, None)) is not None:
                 end.cancel()
             live.audience.listeners.append(listener)
+            await self._keeper.attached(key, here=True)
             return Link(self, live, listener, resumed=resumed)
 
     async def send(self, live: LiveRun, listener: Listener, turn: TurnInput) -> Told:
@@ -155,6 +157,8 @@ class Lives:
         if self._microphones.get(live.key) is listener:
             del self._microphones[live.key]
             live.unplug()
+        if not live.attached:
+            self._spawn(self._detach(live.key))
         if not live.attached and self._lives.get(live.key) is live and live.key not in self._ends:
             self._end_in(self._keeper.settings.live_grace if grace is None else grace, live)
 
@@ -163,7 +167,19 @@ class Lives:
 
     def _end_soon(self, live: LiveRun) -> None:
         self._ends.pop(live.key, None)
-        task = asyncio.create_task(self.park(live), name=f"adkwire-live-end-{live.key.chat}")
+        self._spawn(self.park(live))
+
+    async def _detach(self, key: ChatKey) -> None:
+        """Nobody is connected any more; others may know, unless somebody has come meanwhile."""
+        live = self._lives.get(key)
+        if live is None or not live.attached:
+            try:
+                await self._keeper.attached(key, here=False)
+            except RequestError as error:
+                logger.warning("nobody talks in chat %s any more, which cannot be told: %s", key.chat, error.message)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="adkwire-lives")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -202,8 +218,14 @@ class Lives:
         if wish.why == TAKEN_OVER:
             live.audience.notice("info", TAKEN_OVER, "The conversation goes on in another window.")
             live.audience.dismiss(deleted=False)
+            self._spawn(self._detach(live.key))
         if not live.attached:
             self._end_soon(live)
+
+    def keeps(self, wish: Stop) -> bool:
+        """Whether a conversation does not give way to what another worker wants."""
+        live = self._lives.get(ChatKey(wish.user, wish.chat))
+        return live is not None and wish.why != "stopped"
 
     async def end(self, chat: Chat) -> None:
         """End the conversation of a chat that is being deleted."""
@@ -213,18 +235,22 @@ class Lives:
 
     async def drain(self) -> None:
         """The server goes down: what is being said may be said to its end, the rest is parked now."""
-        for live in list(self._lives.values()):
-            if not live.is_speaking:
-                await self._dismiss(live)
+        await self._dismiss_all([live for live in self._lives.values() if not live.is_speaking])
 
     async def _dismiss(self, live: LiveRun, *, deleted: bool = False) -> None:
         live.audience.dismiss(deleted=deleted)
+        await self._detach(live.key)
         await live.park()
+
+    async def _dismiss_all(self, lives: Sequence[LiveRun]) -> None:
+        ends = await asyncio.gather(*map(self._dismiss, lives), return_exceptions=True)
+        for failure in ends:
+            if failure is not None:
+                logger.error("a live conversation could not be parked", exc_info=failure)
 
     async def close(self) -> None:
         """Everything is parked."""
-        for live in list(self._lives.values()):
-            await self._dismiss(live)
+        await self._dismiss_all(list(self._lives.values()))
         for end in self._ends.values():
             end.cancel()
         for task in list(self._tasks):

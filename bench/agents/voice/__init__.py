@@ -1,0 +1,1 @@
+"""An agent whose model speaks as often as it is asked to."""

@@ -1,0 +1,154 @@
+"""Live sound: adkwire against a bare ADK live pump, on sockets and in process; how many can talk, and what one weighs."""
+
+import asyncio
+import resource
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from bench.listening import Bare, Bridged
+from bench.measure import Effort, Line, at_least, at_most, cpu_of, in_turn, process_cpu, ratios, spread
+from bench.servers import TALKING, Server, serving
+from bench.voices import PIECE, Voice, both_ways, down, p95, up, voices
+
+Talk: TypeAlias = Callable[[Sequence[Voice], int], Coroutine[None, None, None]]
+
+_OURS, _THEIRS = TALKING
+_SESSIONS, _PIECES = 20, 75
+_WAYS: dict[str, Talk] = {"up": up, "down": down, "both ways": both_ways}
+_ALONE = 400
+_STEP, _MOST = 10, 150
+_LAG = 0.02
+_TRIES = 3
+_IDLE = 200
+
+
+def lines(effort: Effort) -> list[Line]:
+    """What a piece costs, how many sessions a core carries, and the memory of one that is silent."""
+    return [
+        *_in_process(effort.rounds(15, 5)),
+        *_on_sockets(effort.rounds(9, 3)),
+        _knee(effort.rounds(3, 1)),
+        *_memory(effort.rounds(3, 1)),
+    ]
+
+
+def _on_sockets(rounds: int) -> list[Line]:
+    with serving(list(TALKING), memory=True, among=TALKING) as servers, asyncio.Runner() as runner:
+        speakers = {name: runner.run(voices(server, _SESSIONS)) for name, server in servers.items()}
+
+        def measured(way: Talk) -> dict[str, list[float]]:
+            def of(name: str) -> Callable[[], float]:
+                return lambda: _server_cpu(servers[name], lambda: runner.run(way(speakers[name], _PIECES)))
+
+            return in_turn({name: of(name) for name in servers}, rounds)
+
+        costs = {name: measured(way) for name, way in _WAYS.items()}
+    return [
+        _line(f"live sound {way}, {_SESSIONS} sessions on sockets", cost, _SESSIONS * _PIECES)
+        for way, cost in costs.items()
+    ]
+
+
+def _in_process(rounds: int) -> list[Line]:
+    with asyncio.Runner() as runner:
+        sides = {_OURS: runner.run(Bridged.opened()), _THEIRS: runner.run(Bare.opened())}
+
+        def measured(answers: int) -> dict[str, list[float]]:
+            def of(name: str) -> Callable[[], float]:
+                return lambda: cpu_of(lambda: runner.run(sides[name].talk(_ALONE, answers)))
+
+            return in_turn({name: of(name) for name in sides}, rounds, warm_up=2)
+
+        found = [
+            _line("live sound up, in process", measured(0), _ALONE),
+            _line("live sound both ways, in process", measured(1), _ALONE),
+        ]
+        for side in sides.values():
+            runner.run(side.close())
+    return found
+
+
+def _line(what: str, costs: dict[str, list[float]], pieces: int) -> Line:
+    own, other = (spread(costs[name]).median / pieces * 1e6 for name in (_OURS, _THEIRS))
+    measured = ratios(costs[_OURS], costs[_THEIRS])
+    return Line(what, _THEIRS, measured, at_most(1.15), f"{own:.0f} / {other:.0f} us per 20 ms")
+
+
+def _server_cpu(server: Server, work: Callable[[], object]) -> float:
+    before = process_cpu(server.pid)
+    work()
+    return process_cpu(server.pid) - before
+
+
+def _knee(rounds: int) -> Line:
+    """How many sessions talk both ways before a piece is answered later than 20 ms, 1 of 20 left out."""
+    with serving(list(TALKING), memory=True, among=TALKING) as servers, asyncio.Runner() as runner:
+
+        def of(name: str) -> Callable[[], float]:
+            return lambda: runner.run(_carried(servers[name]))
+
+        found = in_turn({name: of(name) for name in servers}, rounds, warm_up=0)
+    own, other = (spread(found[name]).median for name in (_OURS, _THEIRS))
+    measured = ratios(found[_OURS], found[_THEIRS])
+    return Line("live sessions that one core carries", _THEIRS, measured, at_least(1), f"{own:.0f} / {other:.0f} sessions")
+
+
+async def _carried(server: Server) -> float:
+    speakers, held = list[Voice](), 0
+    try:
+        while held < _MOST:
+            speakers += await voices(server, _STEP)
+            if not await _keeps_up(speakers):
+                break
+            held = len(speakers)
+    finally:
+        for voice in speakers:
+            voice.close()
+    return max(held, 1)
+
+
+async def _keeps_up(speakers: Sequence[Voice]) -> bool:
+    """Whether they are answered in time. Tried a few times: a neighbour on the machine may have been the reason."""
+    for _ in range(_TRIES):
+        if await p95(speakers, round(1 / PIECE)) <= _LAG:
+            return True
+    return False
+
+
+def _memory(rounds: int) -> list[Line]:
+    silent = in_turn({name: lambda name=name: _weight(name, spoken=True) for name in TALKING}, rounds, warm_up=0)
+    own, other = (spread(silent[name]).median / 1e3 for name in (_OURS, _THEIRS))
+    measured = ratios(silent[_OURS], silent[_THEIRS])
+    return [
+        Line("idle live session, memory", _THEIRS, measured, at_most(1.2), f"{own:.0f} / {other:.0f} kB"),
+    ]
+
+
+def _weight(name: str, *, spoken: bool) -> float:
+    with serving([name], memory=True, among=TALKING) as servers, asyncio.Runner() as runner:
+        (server,) = servers.values()
+        return runner.run(_weighed(server))
+
+
+async def _weighed(server: Server) -> float:
+    """Bytes of a server for each further session that has heard one piece, answered it, and is silent."""
+    first = await _silent(server, 5)
+    before = _resident(server.pid)
+    others = await _silent(server, _IDLE)
+    after = _resident(server.pid)
+    for voice in (*first, *others):
+        voice.close()
+    return (after - before) / _IDLE
+
+
+async def _silent(server: Server, count: int) -> list[Voice]:
+    speakers = await voices(server, count)
+    for voice in speakers:
+        voice.stop()
+    return speakers
+
+
+def _resident(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
