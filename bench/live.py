@@ -1,4 +1,4 @@
-"""Live sound: adkwire against a bare ADK live pump, on sockets and in process; how many can talk, and what one weighs."""
+"""Live sound: adkwire against a bare ADK live pump, on sockets and in process; how many talk, and what one weighs."""
 
 import asyncio
 import resource
@@ -29,7 +29,7 @@ def lines(effort: Effort) -> list[Line]:
         *_in_process(effort.rounds(15, 5)),
         *_on_sockets(effort.rounds(9, 3)),
         _knee(effort.rounds(3, 1)),
-        *_memory(effort.rounds(3, 1)),
+        _memory(effort.rounds(3, 1)),
     ]
 
 
@@ -91,7 +91,9 @@ def _knee(rounds: int) -> Line:
         found = in_turn({name: of(name) for name in servers}, rounds, warm_up=0)
     own, other = (spread(found[name]).median for name in (_OURS, _THEIRS))
     measured = ratios(found[_OURS], found[_THEIRS])
-    return Line("live sessions that one core carries", _THEIRS, measured, at_least(1), f"{own:.0f} / {other:.0f} sessions")
+    return Line(
+        "live sessions that one core carries", _THEIRS, measured, at_least(1), f"{own:.0f} / {other:.0f} sessions"
+    )
 
 
 async def _carried(server: Server) -> float:
@@ -116,16 +118,17 @@ async def _keeps_up(speakers: Sequence[Voice]) -> bool:
     return False
 
 
-def _memory(rounds: int) -> list[Line]:
-    silent = in_turn({name: lambda name=name: _weight(name, spoken=True) for name in TALKING}, rounds, warm_up=0)
+def _memory(rounds: int) -> Line:
+    def of(name: str) -> Callable[[], float]:
+        return lambda: _weight(name)
+
+    silent = in_turn({name: of(name) for name in TALKING}, rounds, warm_up=0)
     own, other = (spread(silent[name]).median / 1e3 for name in (_OURS, _THEIRS))
     measured = ratios(silent[_OURS], silent[_THEIRS])
-    return [
-        Line("idle live session, memory", _THEIRS, measured, at_most(1.2), f"{own:.0f} / {other:.0f} kB"),
-    ]
+    return Line("idle live session, memory", _THEIRS, measured, at_most(1.2), f"{own:.0f} / {other:.0f} kB")
 
 
-def _weight(name: str, *, spoken: bool) -> float:
+def _weight(name: str) -> float:
     with serving([name], memory=True, among=TALKING) as servers, asyncio.Runner() as runner:
         (server,) = servers.values()
         return runner.run(_weighed(server))

@@ -2,19 +2,21 @@
 // A call is named by its tool and `nth`, counted over the page. The page comes to rest after an act, unless it says `now`
 // (the next one follows at once) or `begin` (the next one follows while it goes on, until a `rest`).
 
-/** The card of a call. In a live page others may be there already: it is waited for. */
-const cardOf = async ({ page }, { tool, nth = 0 }) => {
-  const isShown = (part) => part && part.state !== "input-streaming";
-  if (page.isLive) await page.until(`a call of ${tool}`, () => isShown(page.calls(tool)[nth]));
+/** The card of a call. A live page does not tell when all of its cards are there: it is waited for. */
+const cardOf = async ({ page }, { tool, nth = 0 }, isShown = () => true) => {
+  const find = () => page.calls(tool)[nth];
+  if (page.isLive) await page.until(`a call of ${tool}`, () => find() && find().state !== "input-streaming" && isShown(find()));
   const part = page.calls(tool)[nth];
   if (!part) throw new Error(`the page shows no call ${nth} of ${tool}`);
   return part;
 };
 
+const asks = (part) => part.approval;
+
 const acts = {
   say: ({ page }, { text }) => page.chat.sendMessage({ text }),
-  approve: async (world, { reason, ...call }) => world.page.verdict(await cardOf(world, call), true, reason),
-  deny: async (world, { reason, ...call }) => world.page.verdict(await cardOf(world, call), false, reason),
+  approve: async (world, { reason, ...call }) => world.page.verdict(await cardOf(world, call, asks), true, reason),
+  deny: async (world, { reason, ...call }) => world.page.verdict(await cardOf(world, call, asks), false, reason),
   async give(world, { output, error, ...call }) {
     const { toolCallId } = await cardOf(world, call);
     return world.page.output(call.tool, toolCallId, { output, error });
@@ -32,6 +34,31 @@ const acts = {
 
   /** Wait until this is on the screen. */
   see: ({ page }, { what }) => page.untilSeen(what),
+
+  /** Wait until a call has come to this. */
+  async becomes(world, { state, ...call }) {
+    await world.page.until(`${call.tool} ${state}`, () => world.page.calls(call.tool)[call.nth]?.state === state);
+  },
+
+  /** Say something aloud: each sample is a character. The server begins the turn. */
+  async speak({ page }, { text }) {
+    const known = page.wire.requests.length;
+    const { transport } = page.wire;
+    await transport.startAudio();
+    transport.sendAudioChunk(Int16Array.from(text, (character) => character.charCodeAt(0)));
+    await transport.stopAudio();
+    await page.until("a turn", () => page.wire.requests.length > known && page.chat.status === "streaming");
+  },
+
+  interrupt: ({ page }) => page.wire.transport.interrupt(),
+
+  /** Wait until the live socket has told so often of this. */
+  told: ({ page }, { type, times }) => page.until(type, () => page.wire.told(type).length >= times),
+
+  /** Leave this way of talking, as a page does that changes to another. */
+  hang: ({ page }) => (page.wire.end ?? page.wire.settled).call(page.wire),
+
+  attach: ({ page }, { text, files }) => page.chat.sendMessage({ text, files }),
 
   /** Wait for the end of what was begun. */
   rest: ({ begun }) => begun,
@@ -56,7 +83,7 @@ const acts = {
   /** From here on the chat is used in a new page, made from history; what runs is followed. */
   async load(world, { name, ...options }) {
     world.page = await world.scene.load(name, { ...world.options, ...options });
-    if (world.scene.seen.loaded.active) await world.page.chat.resumeStream();
+    if (world.scene.seen.loaded.active) await world.page.ask(() => world.page.chat.resumeStream());
   },
 
   /** The same in mid-answer: come back when `after` is on the new page's screen; `rest` waits for the end. */
@@ -133,10 +160,10 @@ const acts = {
 };
 
 /** Acts that are over when they are answered. */
-const SENDING = new Set(["say", "send"]);
+const SENDING = new Set(["say", "send", "attach"]);
 
 async function run(world, { do: name, now, begin, ...args }) {
-  const doing = SENDING.has(name) ? world.page.ask(() => acts[name](world, args)) : acts[name](world, args);
+  const doing = SENDING.has(name) && !begin ? world.page.ask(() => acts[name](world, args)) : acts[name](world, args);
   if (begin) world.begun = doing;
   else await doing;
   if (!begin && !now) await world.page.idle();

@@ -130,11 +130,33 @@ def note(name: str) -> Act:
     return now({"do": "note", "as": name})
 
 
+def becomes(tool: str, state: str, nth: int = 0) -> Act:
+    """Wait until a call is in this state."""
+    return now({"do": "becomes", "tool": tool, "nth": nth, "state": state})
+
+
+def speak(text: str) -> Act:
+    """Say it aloud, on a live page; `REST` is not needed: the server begins the turn."""
+    return {"do": "speak", "text": text}
+
+
+def attached(text: str, *files: dict[str, Any]) -> Act:
+    """Send files with a message."""
+    return {"do": "attach", "text": text, "files": list(files)}
+
+
+def told(kind: str, times: int = 1) -> Act:
+    """Wait until the live socket of the page has told of this so often."""
+    return now({"do": "told", "type": kind, "times": times})
+
+
 BEGUN = elsewhere("begun $CHAT", "watching")
 """Wait until the body of the tool `slow` runs."""
 RELEASE = elsewhere("release $CHAT", "releasing")
 CUT: Act = {"do": "cut"}
 LOSE: Act = now({"do": "lose"})
+INTERRUPT: Act = now({"do": "interrupt"})
+HANG_UP: Act = now({"do": "hang"})
 PRESS_STOP: Act = now({"do": "press"})
 RESUME: Act = now({"do": "resume"})
 SEND: Act = {"do": "send"}

@@ -124,7 +124,7 @@ export class ChatClient {
 
   /** Whether an answer that is still open goes on only when the person has done something. */
   waits() {
-    if (!this.isLive || this.chat.status !== "streaming" || this.wire.state !== "waiting") return false;
+    if (!this.isLive || this.chat.status !== "streaming" || !this.wire.mayWait) return false;
     const open = (this.chat.messages.at(-1)?.parts ?? []).filter(({ type, state }) => type.startsWith("tool-") && !state.startsWith("output-"));
     return open.length > 0 && open.every((part) => this.isMine(part));
   }

@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import { drivers, Scene } from "./drivers.mjs";
+import { PATIENCE } from "./signal.mjs";
 
 const [module, base, socketModule, liveModule] = process.argv.slice(2);
 const load = (name) => import(isAbsolute(name) ? pathToFileURL(name) : name);
@@ -14,18 +15,25 @@ const ai = await load(module);
 const sockets = socketModule ? await load(socketModule) : null;
 const live = liveModule ? await load(liveModule) : null;
 
-async function perform({ name, chat, drive, ...args }) {
+/** Much longer than any scenario takes: one that hangs is a failure, and the others go on. */
+function within(work) {
+  const late = new Promise((_, reject) => setTimeout(() => reject(new Error("the scenario hangs")), 2 * PATIENCE).unref());
+  return Promise.race([work, late]);
+}
+
+async function perform({ name, chat, drive, keep, ...args }) {
   const scene = new Scene({ ai, sockets, live }, base, chat);
   let failure = null;
   try {
-    await drivers[drive](scene, args);
+    await within(drivers[drive](scene, args));
   } catch (error) {
     failure = error.stack;
   }
   scene.close();
   const clients = {};
   for (const [key, client] of Object.entries(scene.clients)) clients[key] = await client.record();
-  for (const client of Object.values(scene.clients)) await client.wire.end?.();
+  // With `keep` the server learns of the end only when this process is gone.
+  if (!keep) for (const client of Object.values(scene.clients)) await client.wire.end?.();
   return { name, chat, failure, clients, history: await scene.history(), seen: scene.seen };
 }
 

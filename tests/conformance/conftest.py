@@ -13,6 +13,7 @@ pytest.register_assert_rewrite(
     "tests.conformance.gate_overtaken",
     "tests.conformance.gate_routes",
     "tests.conformance.judge",
+    "tests.conformance.live_cases",
     "tests.conformance.records",
     "tests.conformance.scripted_cases",
     "tests.conformance.socket_cases",

@@ -37,6 +37,11 @@ export class LiveWire {
     return this.book.told.findLast(({ type }) => type === "state")?.state ?? null;
   }
 
+  /** Who joins while the agent waits is not told so. */
+  get mayWait() {
+    return this.state === null || this.state === "waiting";
+  }
+
   told(type) {
     return this.book.told.filter((frame) => frame.type === type);
   }
@@ -60,13 +65,13 @@ export class LiveWire {
 
   /** The end of what is being answered; an answer that waits for a person has none. */
   async settled() {
-    const rests = () => this.state === "waiting" || this.requests.every(isOver);
+    const rests = () => this.mayWait || this.requests.every(isOver);
     await patiently(this.signal.until("the end of its answers", rests));
   }
 
   /** Hang up, as a page does that changes to another way. */
   async end() {
-    for (const request of this.requests) giveUp(request, "left");
+    for (const request of this.requests) giveUp(request, "aborted");
     this.transport.close();
     await patiently(this.gone());
   }

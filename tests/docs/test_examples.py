@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def fetch(url: str, body: dict[str, Any] | None = None) -> str:
 
 
 def test_every_example_is_tested() -> None:
-    tested = {"approval_agent.py", "fastapi_app.py", "offline_agent.py", "weather_agent.py"}
+    tested = {"approval_agent.py", "fastapi_app.py", "live_client.py", "offline_agent.py", "weather_agent.py"}
     assert {file.name for file in EXAMPLES.glob("*.py")} == tested
 
 
@@ -122,6 +123,27 @@ def test_the_approval_agent_lets_the_page_find_out_where_it_is(concierge: str) -
     part = next(part for part in message["parts"] if part["type"] == "tool-get_location")
     part |= {"state": "output-available", "output": {"latitude": 35.68, "longitude": 139.69}}
     assert "35.68" in said(fetch(f"{concierge}/api/chat", {"id": "where", "messages": [message]}))
+
+
+def test_a_live_conversation_in_the_terminal(concierge: str, tmp_path: Path) -> None:
+    said = "book a table\ny\npay 50 to Eve\nno\n"
+    ended = subprocess.run(
+        [sys.executable, str(EXAMPLES / "live_client.py"), concierge, "terminal", "answer.wav"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert re.findall(r"May it (\w+)", ended.stdout) == ["book_table", "process_payment"]
+    assert "'day': 'Friday'" in ended.stdout
+    assert "The user refused this call" in ended.stdout
+    messages = json.loads(fetch(f"{concierge}/api/chats/terminal"))["messages"]
+    with wave.open(str(tmp_path / "answer.wav")) as sound:
+        heard = sound.getnframes() / sound.getframerate() * 1000
+    assert heard == sum(message["metadata"]["audio"]["ms"] for message in messages if message["role"] == "assistant")
 
 
 def test_the_weather_agent_is_served_with_a_key(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
 
@@ -19,17 +20,19 @@ import adkwire
 import adkwire.testing
 from adkwire import Settings, cli, create_app
 from adkwire.gate.records import AuditEntry, State
+from adkwire.runs.lives import TAKEN_OVER
 from adkwire.runs.news import Item
 from adkwire.runs.views import Pending
-from adkwire.server import chat_socket, outbox, patient_socket, security, socket
+from adkwire.server import chat_socket, live, live_reader, outbox, patient_socket, security, senses, socket
 from adkwire.server.security import error_response
-from adkwire.testing import GeminiStep, Say, ScriptedModel, steps
-from adkwire.wire import frames
-from adkwire.wire.parts import MessageFacts
+from adkwire.testing import GeminiLiveStep, GeminiStep, Say, ScriptedModel, steps
+from adkwire.wire import frames, live_frames, sound
+from adkwire.wire.parts import STAMP, MessageFacts
 from adkwire.wire.profiles import Profile
 from tests.docs import tables
 from tests.docs.tables import DOCS, ROOT, TABLES, written
 
+SOURCE = ROOT / "src/adkwire"
 _CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
 
@@ -146,8 +149,90 @@ def test_frames_of_the_server_are_those_of_the_code() -> None:
         assert rows[name].names(2) == keys(ours()) - stock, name
 
 
+def fields_in(cell: str) -> set[str]:
+    """All names in a cell, also those inside of others, with their question marks."""
+    return {name for quoted in re.findall(r"`([^`]+)`", cell) for name in re.findall(r"\w+\??", quoted)}
+
+
+def fields_of(kind: type[Any]) -> set[str]:
+    """The fields of a struct and of those in it; what may be absent has a question mark."""
+    found: set[str] = set()
+    for field in msgspec.structs.fields(kind):
+        found.add(field.encode_name + ("" if field.required else "?"))
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            found |= fields_of(field.type)
+    return found
+
+
+def test_live_frames_of_the_client_are_those_of_the_code() -> None:
+    kinds: dict[str, type[Any]] = {
+        "message": live_frames._Message,  # pyright: ignore[reportPrivateUsage] - what is read is what is documented
+        "interrupt": live_frames._Interrupt,  # pyright: ignore[reportPrivateUsage]
+        "audio_control": live_frames._AudioControl,  # pyright: ignore[reportPrivateUsage]
+        "audio_chunk": live_frames._AudioChunk,  # pyright: ignore[reportPrivateUsage]
+        "video_frame": live_frames._VideoFrame,  # pyright: ignore[reportPrivateUsage]
+        "tool_result": live_frames._ToolResult,  # pyright: ignore[reportPrivateUsage]
+        "played": live_frames._Played,  # pyright: ignore[reportPrivateUsage]
+    }
+    rows = {row.cells[0].strip("`"): row.cells[1] for row in rows_of("### Live frames of the client")}
+    assert set(rows) == set(live_frames._READERS) == {*kinds, "close"}  # pyright: ignore[reportPrivateUsage]
+    rows["message"] = rows["message"].replace("`requestId?`, ", "").replace(": {messages}", "")
+    for name, kind in kinds.items():
+        assert fields_in(rows[name]) == fields_of(kind), name
+
+
+def test_live_frames_of_the_server_are_those_of_the_code() -> None:
+    text = section(page("protocol.md"), "### Live frames of the server").partition("| notice |")[0]
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", text, re.MULTILINE))
+    kinds: dict[str, Any] = {kind.__struct_config__.tag: kind for kind in get_args(live_frames.LiveServerFrame)}
+    assert set(rows) == set(kinds)
+    for name, kind in kinds.items():
+        fields = [field for field in msgspec.structs.fields(kind) if field.encode_name != "version"]
+        told = {field.encode_name + ("?" if field.default is msgspec.UNSET else "") for field in fields}
+        assert fields_in(rows[name]) == told, name
+    assert f'`version: "{live_frames.VERSION}"`' in section(page("protocol.md"), "## Live")
+
+
+def test_notices_are_those_of_the_code() -> None:
+    text = section(page("protocol.md"), "### Live frames of the server").partition("| notice |")[2]
+    told = {
+        name for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE) for name in re.findall(r"`(.+?)`", cell)
+    }
+    source = "".join(file.read_text() for floor in ("runs", "server") for file in (SOURCE / floor).glob("*.py"))
+    sent = re.findall(r'notice\("\w+", "([a-z-]+)"', source) + re.findall(r'_notice\("([a-z-]+)"', source)
+    assert told == {*sent, TAKEN_OVER}
+
+
+def test_the_head_of_a_binary_frame_is_that_of_the_code() -> None:
+    text = section(page("protocol.md"), "### Binary frames")
+    head: struct.Struct = live_frames._BINARY  # pyright: ignore[reportPrivateUsage]
+    sizes = [int(size) for size in re.findall(r"^\| (\d) \|", text, re.MULTILINE)]
+    assert sizes == [struct.calcsize(f"<{letter}") for letter in head.format.removeprefix("<")]
+    assert f"a head of {head.size} bytes" in text
+    kinds = live_frames._SOUND, live_frames._JPEG, live_frames._PNG  # pyright: ignore[reportPrivateUsage]
+    assert re.findall(r"(\d) (?:sound|JPEG|PNG)", text) == [str(kind) for kind in kinds]
+
+
+def test_what_is_no_setting_of_a_live_socket() -> None:
+    text = section(page("protocol.md"), "## Live")
+    told, seconds = live._GRUMBLES, live._GRUMBLED  # pyright: ignore[reportPrivateUsage]
+    assert f"told at most {told} times in {seconds:g} s" in text
+    assert f"from {sound.SLOWEST // 1000} to {sound.FASTEST // 1000} kHz are made {sound.RATE // 1000} kHz" in text
+    assert f"{sound.RATE} and {sound.SPEECH_RATE}" in text
+    assert senses._BETWEEN_PICTURES == 1  # pyright: ignore[reportPrivateUsage] - "one a second"
+    assert outbox._SOUND_BYTES == 60 * sound.SPEECH_RATE * 2  # pyright: ignore[reportPrivateUsage] - "a minute of it"
+    assert f"| `{live_frames.LIVE_SUBPROTOCOL}` |" in text
+
+
+def test_the_limits_of_the_info_are_told() -> None:
+    with TestClient(app(), base_url="http://localhost", client=("127.0.0.1", 1)) as client:
+        info = client.get("/api/info").json()
+    told = section(page("protocol.md"), "## Routes").partition("`limits` has")[2].partition("times in seconds")[0]
+    assert set(re.findall(r"`(\w+)`", told)) == set(info["limits"])
+
+
 def test_close_codes_are_those_of_the_code() -> None:
-    known = {**vars(outbox), **vars(chat_socket), **vars(socket)}.values()
+    known = {**vars(outbox), **vars(chat_socket), **vars(socket), **vars(live_reader), **vars(live)}.values()
     endings = {value for value in known if isinstance(value, outbox.Ending)} - {outbox.GONE}
     told = {(int(row.cells[0]), row.cells[1].strip("`")) for row in rows_of("### Close codes")}
     others = {(1007, "invalid UTF-8"), (1009, "of the server below"), (1011, "keepalive ping timeout")}
@@ -199,6 +284,7 @@ def test_message_metadata_is_what_the_encoder_learns() -> None:
     facts.learn(
         Event(
             author="agent",
+            custom_metadata={STAMP: {"audio": {"chunks": 1, "ms": 20}}},
             content=types.Content(role="model", parts=[types.Part(text="a")]),
             model_version="m",
             finish_reason=types.FinishReason.STOP,
@@ -209,7 +295,7 @@ def test_message_metadata_is_what_the_encoder_learns() -> None:
                 thoughts_token_count=1,
                 cached_content_token_count=1,
             ),
-            grounding_metadata=types.GroundingMetadata(),
+            grounding_metadata=types.GroundingMetadata(web_search_queries=["q"]),
             citation_metadata=types.CitationMetadata(),
             cache_metadata=CacheMetadata(fingerprint="f", contents_count=1),
         )
@@ -218,6 +304,7 @@ def test_message_metadata_is_what_the_encoder_learns() -> None:
     text = section(page("protocol.md"), "### Message metadata")
     assert first_cells(text) == set(metadata)
     assert "{" + ", ".join(metadata["usage"]) + "}" in text
+    assert "{" + ", ".join(metadata["audio"]) + "}" in text
 
 
 def test_numbers_are_the_defaults() -> None:
@@ -261,7 +348,9 @@ def test_reference_has_the_public_names_and_no_others() -> None:
 
 def test_the_steps_of_a_script_are_explained() -> None:
     explained = {cell.partition("(")[0] for row in first_cells_of_steps() for cell in row}
-    assert explained == {step.__name__ for step in (*get_args(steps.Step), *get_args(GeminiStep))}
+    assert explained == {
+        step.__name__ for step in (*get_args(steps.Step), *get_args(GeminiStep), *get_args(GeminiLiveStep))
+    }
 
 
 def first_cells_of_steps() -> list[list[str]]:

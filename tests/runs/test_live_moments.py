@@ -8,9 +8,11 @@ from google.adk.events.event import Event
 from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.session import Session
 
-from adkwire.testing import Say
+from adkwire.gate.records import Given
+from adkwire.testing import Call, Say, Show, Wait
 from adkwire.testing.speech import Manner
-from tests.runs.live_house import CHAT, ME, House, Modality, Reader, house
+from adkwire.wire.breaks import is_break
+from tests.runs.live_house import CHAT, ME, Ear, House, Modality, Reader, house
 
 Moment = Callable[[Event], bool]
 
@@ -78,6 +80,70 @@ async def cut(here: House, how: str, answer: Reader, after: list[Reader]) -> Non
         case "type":
             after.append(await here.say("go on"))
         case _:
-            await here.link.activity(start=True)
-            here.link.audio(bytes(3200))
-            await here.link.activity(start=False)
+            await speak(here)
+
+
+PNG = b"\x89PNG\r\n\x1a\n"
+YES = Given(approved=True)
+TALKATIVE = Manner(blocking=False, hears=lambda sound: "and the weather")
+
+
+async def test_a_picture_is_there_on_reload() -> None:
+    async with house([[Say("Look: "), Show("image/png", PNG), Say("nice.")]], "text") as here:
+        answer = await (await here.say("draw")).rest()
+        assert "file" in answer.types
+        await here.agrees_with(answer)
+
+
+async def speak(here: House) -> None:
+    await here.link.activity(start=True)
+    here.link.audio(bytes(3200))
+    await here.link.activity(start=False)
+
+
+@pytest.mark.parametrize("modality", ["text", "audio"])
+async def test_a_call_is_answered_while_the_model_speaks(modality: Modality) -> None:
+    held = asyncio.Event()
+    turns = [[Call("pay", {"amount": 5})], [Say("It is "), Wait(held), Say("sunny.")], [Say("Paid.")]]
+    async with house(turns, modality, manner=TALKATIVE) as here:
+        answer = await (await here.say("pay")).until_break()
+        await speak(here)
+        await answer.until(lambda me: "It is" in me.text)
+        await here.answer("pay", YES)
+        await answer.until(lambda me: "tool-output-available" in me.types)
+        assert "text-end" not in answer.types, "what is being said goes on"
+        held.set()
+        await answer.rest()
+        assert answer.text == "It is sunny.Paid."
+        assert [is_break(entry) for entry in answer.entries].count(True) == 1, "no break while it speaks"
+        await here.agrees_with(answer)
+
+
+async def test_sound_of_an_interrupted_answer_is_void() -> None:
+    held = asyncio.Event()
+    async with house([[Say("One two "), Wait(held)], [Say("Next.")]]) as here:
+        answer = await (await here.say("count")).until(lambda me: "two" in me.text)
+        sounded = here.ear.sounds[-1][0]
+        await here.link.interrupt()
+        await answer.rest()
+        ((_, void, _),) = here.ear.interruptions
+        assert void > sounded
+        await (await here.say("go on")).rest()
+        assert here.ear.sounds[-1][0] > void
+
+
+async def test_speech_takes_back_what_is_parked() -> None:
+    async with house([[Call("pay", {"amount": 5})], [Say("Fine.")]], manner=TALKATIVE) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.link.close()
+        await answer.rest()
+        link = await here.bridge.live.join(ME, CHAT, ear := Ear())
+        await link.activity(start=True)
+        link.audio(bytes(3200))
+        await link.activity(start=False)
+        await ear.until(lambda ear: ear.turns)
+        spoken = await Reader(here.bridge, ear.turns[0][0]).rest()
+        assert spoken.text == "Fine."
+        assert await here.pending() == []
+        assert here.till.paid == []
+        await here.agrees_with(spoken)

@@ -122,9 +122,22 @@ async def test_nobody_takes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     assert queue.neglected() == 0, "somebody takes"
     now += 2
     assert queue.neglected() == 2
+
+
+async def test_who_has_taken_something_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 10.0
+    monkeypatch.setattr(live_queue, "time", SimpleNamespace(monotonic=lambda: now))
+    queue = LiveQueue()
+    queue.send_content(words("a"))
     await queue.get()
+    now += 5
+    assert queue.neglected() == 5, "it died over what it took"
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
     now += 50
-    assert queue.neglected() == 0
+    assert queue.neglected() == 0, "it waits for more"
+    queue.send_content(words("b"))
+    await waiting
 
 
 async def test_sound_that_is_dropped_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -347,7 +347,10 @@ def test_what_the_plugin_says_beside_a_response(floor: Floor) -> None:
 
 
 def test_how_much_was_sound_is_stamped_on_the_end(floor: Floor) -> None:
-    floor.turns.sounded = lambda turn: {"chunks": 2, "ms": 80}
+    def sounded(turn: LiveTurn) -> dict[str, int]:
+        return {"chunks": 2, "ms": len(turn.message) * 80}
+
+    floor.turns = LiveTurns(sounded)
     floor.ask("a")
     before, end = aloud(), complete()
     floor.both(before, end)
@@ -427,10 +430,7 @@ class Reference:
     _held: list[Event] | None = None
 
     def _begin(self, name: str, scene: Scene) -> LiveTurn:
-        if scene.origin == "voice":
-            turn = self.floor.turns.utter()
-        else:
-            turn = self.floor.ask(name)
+        turn = self.floor.turns.utter() if scene.origin == "voice" else self.floor.ask(name)
         if self._held is not None:
             self._emit(self._last, *self._held)
             self._held = None

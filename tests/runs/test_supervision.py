@@ -1,6 +1,8 @@
 """The connection to a live model is lost, found again, given up or deaf: people are told, and the chat goes on."""
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -64,33 +66,37 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 async def lose(supervision: Supervision, times: int) -> None:
     for _ in range(times):
+        supervision.lost()
         await supervision.before()
         supervision.opened()
 
 
-async def test_the_first_connection_is_nobodys_business(clock: Clock) -> None:
-    notes = Notes()
-    await lose(Supervision(notes), 1)
+async def test_a_connection_in_the_place_of_none_is_nobodys_business(clock: Clock) -> None:
+    supervision = Supervision(notes := Notes())
+    for _ in range(30):
+        await supervision.before()
+        supervision.opened()
     assert (notes.told, clock.slept) == ([], [])
 
 
 async def test_a_lost_connection_is_sought_at_once_and_then_less_and_less(clock: Clock) -> None:
     notes = Notes()
-    await lose(Supervision(notes), 9)
+    await lose(Supervision(notes), 8)
     assert notes.told == BACK * 8
     assert clock.slept == [1, 2, 4, 8, 8, 8, 8], "the first at once, none later than after 8 seconds"
 
 
 async def test_it_is_given_up_when_it_is_lost_again_and_again(clock: Clock) -> None:
     supervision = Supervision(Notes())
-    await lose(supervision, 11)
+    await lose(supervision, 10)
+    supervision.lost()
     with pytest.raises(TooManyLostError):
         await supervision.before()
 
 
 async def test_losses_of_long_ago_do_not_count(clock: Clock) -> None:
     supervision = Supervision(Notes())
-    await lose(supervision, 11)
+    await lose(supervision, 10)
     clock.now += 120
     clock.slept.clear()
     await lose(supervision, 1)
@@ -98,9 +104,8 @@ async def test_losses_of_long_ago_do_not_count(clock: Clock) -> None:
 
 
 async def test_one_that_never_opens_is_not_sought_for_ever(clock: Clock) -> None:
-    supervision, notes = Supervision(Notes()), Notes()
-    supervision.watcher = notes
-    supervision.opened()
+    supervision = Supervision(notes := Notes())
+    supervision.lost()
     for _ in range(10):
         await supervision.before()
     with pytest.raises(TooManyLostError):
@@ -229,22 +234,26 @@ class Forgetful(InMemorySessionService):
         return await super().append_event(session, event)
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deafness is noticed soon."""
-    monkeypatch.setattr(live_connection, "_DEAF", 0.05)
+@pytest.fixture(autouse=True)
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_connection, "_LOOK", 0.01)
 
 
-@pytest.mark.usefixtures("impatient")
+@contextmanager
+def impatience() -> Generator[None]:
+    """Deafness is noticed soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live_connection, "_DEAF", 0.05)
+        yield
+
+
 async def test_a_connection_that_has_gone_deaf() -> None:
     sessions = Forgetful()
     async with house([[Say("One.")], [Say("Two.")]], sessions=sessions) as here:
         first = await (await here.say("hi")).rest()
         sessions.fails = True
-        lost = await here.say("are you there")
-        here.link.frame(b"jpeg", "image/jpeg")
-        await lost.rest()
+        with impatience():
+            lost = await (await here.say("are you there")).rest()
         assert lost.types == ["start", "error"]
         assert here.ear.notices == ["not-recovered"]
         after = await (await here.say("hello")).rest()
@@ -253,16 +262,13 @@ async def test_a_connection_that_has_gone_deaf() -> None:
         await here.agrees_with(first, after)
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_a_connection_that_has_gone_deaf_to_speech() -> None:
+async def test_speaking_after_a_connection_has_gone_deaf() -> None:
     sessions = Forgetful()
     async with house([[Say("One.")], [Say("Two.")]], sessions=sessions) as here:
         await (await here.say("hi")).rest()
         sessions.fails = True
-        lost = await here.say("are you there")
-        await here.link.activity(start=True)
-        here.link.audio(bytes(3200))
-        await lost.rest()
+        with impatience():
+            await (await here.say("are you there")).rest()
         assert here.ear.notices == ["not-recovered"]
         await here.link.activity(start=True)
         assert here.link.audio(bytes(3200))
@@ -271,12 +277,12 @@ async def test_a_connection_that_has_gone_deaf_to_speech() -> None:
         assert (await Reader(here.bridge, here.ear.turns[-1][0]).rest()).text == "Two."
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_connection_that_is_slow_is_not_deaf() -> None:
     held = asyncio.Event()
     async with house([[Say("One "), Wait(held), Say("two.")]]) as here:
         answer = await (await here.say("hi")).until(lambda me: "One" in me.text)
-        await asyncio.sleep(0.15)  # longer than anything may wait, and nothing waits
+        with impatience():
+            await asyncio.sleep(0.15)  # longer than anything may wait, and nothing waits
         held.set()
         await answer.rest()
         assert (answer.text, here.ear.notices) == ("One two.", [])

@@ -39,7 +39,7 @@ from adkwire.runs.dispatch import live_agent
 from adkwire.runs.gated import schema_of
 from adkwire.runs.held_calls import HeldCalls
 from adkwire.runs.history import marked
-from adkwire.runs.holding import Holds
+from adkwire.runs.holding import HOLDER, Holds
 from adkwire.runs.own_events import (
     answer_event,
     is_released,
@@ -190,6 +190,8 @@ class Adk:
     async def _run(
         self, key: ChatKey, content: types.Content, mark: Mark, abort: asyncio.Event, said: Mark
     ) -> AsyncGenerator[Event, None]:
+        # Whatever has led here, a live conversation has no part in what comes.
+        HOLDER.set(None)
         events = self._runner.run_async(
             user_id=key.user,
             session_id=key.chat,

@@ -70,8 +70,12 @@ class Answering:
         """The messages that somebody is about to look after."""
         keeper.answered = self.changed
 
-    async def repost(self, key: ChatKey, answers: Answers) -> Run:
-        """Answers that a stock client sends with its message; the run that brings what comes of them."""
+    async def repost(self, key: ChatKey, answers: Answers, *, live: bool = False) -> Run:
+        """Answers that a stock client sends with its message; the run that brings what comes of them.
+
+        While somebody is in a live conversation they are only taken there.
+        """
+        await self._keeper.refuse_when_live_elsewhere(key)
         head = await self._keeper.elsewhere(key)
         if head is not None and head.message == answers.message and _delivers(head, answers):
             return Run.over(head)
@@ -80,6 +84,8 @@ class Answering:
             async with self._keeper.owned(key) as chat:
                 if not await self._keeper.exists(key):
                     return await self._refused(key, answers, [NotFound(REFUSED)])
+                if not live:
+                    await self._keeper.take_from_live(chat)
                 turn = await self._turn(key, answers.message)
                 run = chat.writing(answers.message)
                 if taken is None:
@@ -261,7 +267,8 @@ class Answering:
                     yield event
 
         await self._keeper.begin(run, chat, source, goes_on=True)
-        if chat.live is not None:
+        if chat.live is not None and not always:
+            # Nobody has asked for it here, so nobody reads it yet.
             chat.live.begun(run)
         return run
 

@@ -1,6 +1,5 @@
 """Those who listen to a live conversation, and what they are told beside the chunks: sound, states, what was heard."""
 
-from contextvars import ContextVar
 from typing import Literal, Protocol, TypeAlias
 
 from google.adk.events.event import Event
@@ -52,10 +51,6 @@ class Listener(Protocol):
         ...
 
 
-ASKER: ContextVar[Listener | None] = ContextVar("adkwire_asker", default=None)
-"""The client whose request is being served, which need not be told what comes of it."""
-
-
 class Audience:
     """All who listen."""
 
@@ -64,13 +59,17 @@ class Audience:
         self.generation = 0
         self.state: LiveState = "listening"
         self._played = (-1, 0)
+        self._last: Carried | None = None
+        """Whose sound came last."""
 
-    def turn(self, run: Run, origin: Origin) -> None:
-        """A turn begins; who has asked for it knows."""
-        asker = ASKER.get()
+    def turn(self, run: Run, origin: Origin, *, besides: Listener | None = None) -> None:
+        """A turn begins; who has asked for it knows. The others get to know what was typed, too."""
+        said = " ".join(part for part in run.message.parts if isinstance(part, str))
         for listener in self.listeners:
-            if listener is not asker:
+            if listener is not besides:
                 listener.turn(run, origin)
+                if origin == "typed":
+                    listener.transcript(run.message.id, said, final=True)
 
     def enter(self, state: LiveState) -> None:
         """The model does something else now."""
@@ -109,6 +108,7 @@ class Audience:
             return event
         if carried.generation is None:
             self.generation = carried.generation = (self.generation + 1) % _GENERATIONS
+            self._last = carried
         for part in sounds:
             pcm = (part.inline_data.data if part.inline_data is not None else None) or b""
             for listener in self.listeners:
@@ -136,6 +136,12 @@ class Audience:
         for listener in self.listeners:
             listener.interrupted(carried.run.id, self.generation, carried.kept)
 
+    def interrupt_rest(self) -> None:
+        """Nothing is being said any more; what is still to be heard of it is void."""
+        last, (generation, ms) = self._last, self._played
+        if last is not None and last.generation == generation and ms < last.ms:
+            self.interrupt(last)
+
     def _kept(self, carried: Carried) -> str | None:
         """What was heard of what is being said, by its share of the sound; None when that is all, or nobody knows."""
         generation, ms = self._played
@@ -143,6 +149,8 @@ class Audience:
             return None
         parts = [part for unsaved in carried.run.encoder.unsaved() for _, part in unsaved.parts]
         said = "".join(part for part in parts if isinstance(part, str))
+        if not said:
+            return None
         at = round(len(said) * ms / carried.ms)
         return said[: said.rfind(" ", 0, at) + 1] if " " in said[:at] else said[:at]
 

@@ -29,7 +29,7 @@ from adkwire.runs.chats import Chats
 from adkwire.runs.direct import Direct
 from adkwire.runs.expiry import Expiry
 from adkwire.runs.keeper import STOP, Keeper, Stop
-from adkwire.runs.lives import Lives
+from adkwire.runs.lives import DELETED, Lives
 from adkwire.runs.news import Item, News
 from adkwire.runs.reading import Place, Readers, Reading, first_of
 from adkwire.runs.recording import RecordedLog, Recorder
@@ -315,9 +315,11 @@ class Bridge:
     async def rename(self, user: str, chat_id: str, title: str) -> views.ChatSummary:
         """Give a chat another title; a running answer owns the session, so its end is awaited first."""
         key = ChatKey(user, chat_id)
+        await self._keeper.refuse_when_live_elsewhere(key)
         while True:
             async with self._keeper.owned(key) as chat:
-                writing = chat.active
+                live = chat.live
+                writing = [run for run in chat.active if live is None or not live.carries(run.message_id)]
                 if not writing:
                     await self._existing(key)
                     await self._adk.rename(key, title)
@@ -332,7 +334,7 @@ class Bridge:
         key = ChatKey(user, chat_id)
         if not await self._keeper.is_known(key):
             raise NotFound("There is no such chat.")
-        async with self._keeper.owned(key, stop=Stop(user, chat_id)) as chat:
+        async with self._keeper.owned(key, stop=Stop(user, chat_id, why=DELETED)) as chat:
             await self.live.end(chat)
             for run in chat.active:
                 await run.stop()

@@ -10,8 +10,8 @@ Sound passes by: it is handed to those who listen, counted, and never stored.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from google.adk.events.event import Event
@@ -22,6 +22,7 @@ from adkwire.gate.records import OPEN, PendingCall
 from adkwire.runs.adk import content_of
 from adkwire.runs.audience import Audience
 from adkwire.runs.carried import Carried, Floor, Item
+from adkwire.runs.chats import Chat
 from adkwire.runs.history import marked
 from adkwire.runs.ids import new_id
 from adkwire.runs.keeper import Keeper
@@ -29,7 +30,7 @@ from adkwire.runs.live_calls import LiveCalls
 from adkwire.runs.live_connection import Connection
 from adkwire.runs.live_turns import LiveTurn, LiveTurns, calls_in, says
 from adkwire.runs.news import Item as NewsItem
-from adkwire.runs.own_events import partial_event, placeholder_event, question_event
+from adkwire.runs.own_events import is_released, partial_event, placeholder_event, question_event
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
 from adkwire.runs.views import title_for
@@ -101,14 +102,14 @@ class LiveRun:
     ) -> AsyncGenerator[Event, None]:
         """Say a typed message to the model and yield what comes of it."""
         turn = LiveTurn(mark["message"], mark["user"], "typed")
-        async with self._lock:
-            source = self._keeper.adk.turn(key, message, mark, abort)
-            if not self._over:
-                source = self._events(self._carry(turn), abort)
-                yield Event(author=self._keeper.adk.agent_name, invocation_id=turn.invocation)
-                await self._say(turn, content_of(message), mark)
-        async with aclosing(source) as events:
-            async for event in events:
+        with self._carrying(self._carry(turn)) as carried:
+            async with self._lock:
+                over = self._over
+                if not over:
+                    yield Event(author=self._keeper.adk.agent_name, invocation_id=turn.invocation)
+                    await self._say(turn, content_of(message), mark)
+            source = self._keeper.adk.turn(key, message, mark, abort) if over else self._events(carried, abort)
+            async for event in source:
                 yield event
 
     async def _say(self, turn: LiveTurn, content: types.Content, mark: dict[str, Any]) -> None:
@@ -132,21 +133,37 @@ class LiveRun:
     ) -> AsyncGenerator[Event, None]:
         """Give the agent the answers to parked calls and yield what it does with them."""
         turn = LiveTurn(mark["message"], mark["user"], "typed", invocation=calls[0].invocation, began=True)
-        async with self._lock:
-            source = self._keeper.adk.go_on(key, calls, told, mark, abort)
-            if not self._over:
-                source = self._events(self._carry(turn), abort)
-                await self._disconnect()
-                for event in await self._keeper.adk.hand_over(key, calls, told, mark):
-                    yield event
-                self._connect(turn, {call.call for call in calls if not call.browser})
-                self.audience.enter("thinking")
-        async with aclosing(source) as events:
-            async for event in events:
+        with self._carrying(self._carry(turn)) as carried:
+            async with self._lock:
+                source = self._keeper.adk.go_on(key, calls, told, mark, abort)
+                if not self._over:
+                    source = self._events(carried, abort)
+                    await self._disconnect()
+                    for event in await self._keeper.adk.hand_over(key, calls, told, mark):
+                        yield event
+                    self._connect(turn, {call.call for call in calls if not is_released(call)})
+                    self.audience.enter("thinking")
+            async for event in source:
                 yield event
 
+    @contextmanager
+    def _carrying(self, carried: Carried) -> Generator[Carried, None, None]:
+        """While a run shows a turn. However that ends, nothing more of the turn is shown."""
+        turn = carried.turn
+        turn.carried = True
+        self._floor.carried[turn.message] = carried
+        try:
+            yield carried
+        finally:
+            self._floor.carried.pop(turn.message, None)
+            if not turn.over and not turn.cut:
+                self._floor.turns.cut(turn)
+                self._spawn(self._disconnect() if turn.calls else self._give_up(turn), "cut")
+            if not self._floor.carried and not self._speaking:
+                self.audience.enter("listening")
+
     def begun(self, run: Run) -> None:
-        """A message goes on that somebody has answered the calls of: all but that one are told."""
+        """A message goes on that somebody has answered the calls of: all are told."""
         self.audience.turn(run, "server")
 
     async def _events(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
@@ -155,41 +172,64 @@ class LiveRun:
         try:
             while True:
                 item = await carried.inbox.get()
-                if abort.is_set():
-                    async for event in self._stopped(carried):
-                        yield event
-                    return
-                async for event in self._shown(carried, item):
+                ends = item.end is not None or abort.is_set()
+                async for event in self._ending(carried, item, abort) if ends else self._shown(carried, item):
                     yield event
                 if item.shown is not None and not item.shown.done():
                     item.shown.set_result(None)
-                if item.error is not None:
-                    raise item.error
-                if item.end is not None:
+                if ends:
                     return
                 await self._pause(carried)
         finally:
             watch.cancel()
-            self._floor.carried.pop(carried.turn.message, None)
-            self._rest()
+            await self._catch_up(carried)
+
+    async def _catch_up(self, carried: Carried) -> None:
+        """When its stream has failed, what the session has of a turn must not be stored once more."""
+        missed = [chunk for event in carried.turn.unshown.values() for chunk in carried.run.encoder.feed(event)]
+        carried.turn.unshown.clear()
+        if missed:
+            await self._attempt(carried.run.write(self._keeper.log, encode_chunks(missed)))
 
     async def _shown(self, carried: Carried, item: Item) -> AsyncGenerator[Event, None]:
-        encoder = carried.run.encoder
-        if item.hush or item.end == "interrupted":
+        if item.error is not None:
+            raise item.error
+        if item.hush:
             async for event in self._saved(carried):
                 yield event
-        if item.end == "interrupted":
-            event = self._own(carried, interrupted=True)
-            await self._keeper.adk.append(self.key, [event])
+        event = item.event
+        if event is not None and event.id not in carried.early:
             yield event
-        if item.event is not None:
-            yield item.event
-            self._calls.shown(item.event)
-        if item.offer is not None and (chunks := encoder.release(item.offer)):
+            carried.turn.unshown.pop(event.id, None)
+            self._calls.shown(event)
+        if item.offer is not None and (chunks := carried.run.encoder.release(item.offer)):
             await carried.run.write(self._keeper.log, encode_chunks(chunks))
 
+    async def _ending(self, carried: Carried, item: Item, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+        """The last of a turn: what was stored and not shown, what was shown and not stored, and how it ended."""
+        stopped, turn = abort.is_set(), carried.turn
+        if stopped and not turn.over:
+            self.audience.interrupt(carried)
+            await self._silence(carried)
+        if stopped or item.end == "interrupted":
+            async for event in self._saved(carried):
+                yield event
+        why = carried.run.why if stopped else "interrupted"
+        for event in await self._calls.end_inside(carried, self._keeper.gate, why):
+            yield event
+        if (stopped or item.end == "interrupted") and not turn.over:
+            event = self._own(carried, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
+            await self._keeper.adk.append(self.key, [event])
+            yield event
+
     async def _saved(self, carried: Carried) -> AsyncGenerator[Event, None]:
-        """Store what was shown and ADK will not store any more, as far as it was heard."""
+        """Make session and stream agree on what was said: the session may be ahead, and what it will not get any more
+        is stored as far as it was heard."""
+        for event in list(carried.turn.unshown.values()):
+            carried.early.add(event.id)
+            yield event
+            self._calls.shown(event)
+        carried.turn.unshown.clear()
         for unsaved in carried.run.encoder.unsaved():
             event = partial_event(unsaved, carried.turn.invocation, carried.run.mark)
             if carried.kept is not None and event.content is not None:
@@ -204,16 +244,6 @@ class LiveRun:
             carried.broken = carried.run.written
             await carried.run.write(self._keeper.log, [BREAK])
             self.audience.enter("waiting")
-
-    async def _stopped(self, carried: Carried) -> AsyncGenerator[Event, None]:
-        """Somebody wants it to end: what it says is cut off, and a call in it is broken off with the connection."""
-        self.audience.interrupt(carried)
-        await self._silence(carried)
-        async for event in self._saved(carried):
-            yield event
-        event = self._own(carried, error_code=ABORTED)
-        await self._keeper.adk.append(self.key, [event])
-        yield event
 
     async def _silence(self, carried: Carried) -> None:
         turn = carried.turn
@@ -245,16 +275,25 @@ class LiveRun:
             self.unplug()
             return
         await self.interrupt(by_speech=True)
-        async with self._lock:
-            if self._over:
-                return
-            if (connection := self._open) is None:
-                await self._prepare()
-                connection = self._connect(None)
+        if self._open is None:
+            async with self._keeper.owned(self.key) as chat:
+                await self._open_for_speech(chat)
+        if (connection := self._open) is not None:
             self._floor.turns.utter()
             self._speaking = True
             connection.queue.send_activity_start()
-        self.audience.enter("listening")
+            self.audience.enter("listening")
+
+    async def _open_for_speech(self, chat: Chat) -> None:
+        """Speaking is going on without what is being written, and without what waits, as typing is."""
+        for run in chat.active:
+            run.abort("superseded")
+        for run in chat.active:
+            await run.stop()
+        async with self._lock:
+            if not self._over and self._open is None:
+                await self._prepare(chat)
+                self._connect(None)
 
     def hear(self, pcm: bytes) -> bool:
         """A piece of the microphone's sound, 16 kHz; only of one who has begun to speak."""
@@ -279,7 +318,10 @@ class LiveRun:
     async def interrupt(self, *, by_speech: bool = False) -> None:
         """End what is being said. What waits for somebody goes on waiting."""
         carried = self._floor.current
-        if carried is None or not carried.run.active or (by_speech and not carried.turn.said):
+        if carried is None or carried.turn.over:
+            self.audience.interrupt_rest()
+            return
+        if not carried.run.active or (by_speech and not carried.turn.said):
             return
         if carried.turn.calls:
             if carried.turn.talking and not carried.turn.hushed:
@@ -340,9 +382,11 @@ class LiveRun:
             carried.inbox.put_nowait(Item(end="over") if error is None else Item(error=error))
         self.audience.enter("listening")
 
-    async def _prepare(self) -> None:
-        """Make the session ready to be spoken to: it exists, and does not end with words that wait for an answer."""
+    async def _prepare(self, chat: Chat) -> None:
+        """Make the session ready to be spoken to: it exists, no call is left hanging, and it does not end with words
+        that wait for an answer."""
         adk = self._keeper.adk
+        await self._keeper.seal(self.key, chat, "superseded")
         session = await adk.load(self.key)
         if session is None:
             await adk.create(self.key, title="", created=self._keeper.clock())
@@ -382,7 +426,7 @@ class LiveRun:
 
     async def _begin(self, turn: LiveTurn) -> Carried | None:
         """A turn that nobody has typed: its run begins with the first thing there is to show."""
-        if turn.ended or turn.cut or turn.origin == "typed":
+        if turn.ended or turn.cut or turn.carried:
             return None
         message = UserMessage(turn.user, ())
         run = Run(
@@ -397,7 +441,8 @@ class LiveRun:
         carried = Carried(turn, run)
         try:
             async with self._keeper.owned(self.key) as chat:
-                await self._keeper.begin(run, chat, lambda abort: self._events(carried, abort))
+                await self._keeper.seal(self.key, chat, "superseded")
+                await self._keeper.begin(run, chat, lambda abort: self._spoken(carried, abort))
                 # Not before: whoever parks waits for the runs of what is carried.
                 self._floor.carried[turn.message] = carried
         except RequestError as error:
@@ -408,27 +453,30 @@ class LiveRun:
         self.audience.turn(run, turn.origin)
         return carried
 
+    async def _spoken(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+        with self._carrying(carried):
+            async for event in self._events(carried, abort):
+                yield event
+
     def _carry(self, turn: LiveTurn) -> Carried:
         chat = self._keeper.chats.get(self.key)
         run = chat.writing(turn.message) if chat is not None else None
         if run is None:
             raise RuntimeError("a turn is carried that no run shows")
-        carried = self._floor.carried[turn.message] = Carried(turn, run)
-        return carried
+        return Carried(turn, run)
 
     def _hurry(self, turn: LiveTurn) -> None:
         """A turn in which nothing more is said, or nobody listens, does not last for ever."""
+        self._spawn(self._give_up(turn), "hurry")
 
-        async def give_up() -> None:
-            await asyncio.sleep(_CUT_PATIENCE if turn.cut else _EMPTY_PATIENCE)
-            carried = self._floor.carried.get(turn.message)
-            if turn.cut:
-                self._floor.turns.give_up(turn)
-            elif carried is not None and not (turn.ended or turn.calls or turn.said):
-                self._floor.turns.give_up(turn)
-                carried.inbox.put_nowait(Item(end="over"))
-
-        self._spawn(give_up(), "hurry")
+    async def _give_up(self, turn: LiveTurn) -> None:
+        await asyncio.sleep(_CUT_PATIENCE if turn.cut else _EMPTY_PATIENCE)
+        carried = self._floor.carried.get(turn.message)
+        if turn.cut:
+            self._floor.turns.give_up(turn)
+        elif carried is not None and not (turn.ended or turn.calls or turn.said):
+            self._floor.turns.give_up(turn)
+            carried.inbox.put_nowait(Item(end="over"))
 
     async def _entitle(self, carried: Carried) -> None:
         """A chat that begins with speech gets its title from the first sentence."""
@@ -436,10 +484,6 @@ class LiveRun:
             self._untitled = False
             await self._keeper.adk.rename(self.key, title_for(UserMessage("", (carried.spoken[0],))))
             self._keeper.news.publish(self.key.user, NewsItem(type="chat-updated", chat=self.key.chat))
-
-    def _rest(self) -> None:
-        if not self._floor.carried and not self._speaking:
-            self.audience.enter("listening")
 
     # The end.
 
@@ -449,7 +493,6 @@ class LiveRun:
             self._over = True
             await self._disconnect()
             carried = list(self._floor.carried.values())
-            await self._attempt(self._calls.give_up_inside(self._keeper.gate))
             for each in carried:
                 each.inbox.put_nowait(Item(end="over"))
             for each in carried:

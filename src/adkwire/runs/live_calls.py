@@ -12,7 +12,7 @@ from adkwire.runs.carried import Carried, Floor, Item
 from adkwire.runs.gated import Place
 from adkwire.runs.history import marked
 from adkwire.runs.live_turns import calls_in
-from adkwire.runs.own_events import INTERRUPTED, inner_event
+from adkwire.runs.own_events import inner_event, why_not
 from adkwire.runs.sessions import ChatKey
 
 
@@ -38,11 +38,16 @@ class LiveCalls:
             event.set()
         self._announced.clear()
 
-    async def give_up_inside(self, gate: ToolGate) -> None:
-        """An agent inside a tool cannot be gone on with: what it waits for is over."""
-        for call in list(self._inside):
-            await gate.abandon(*self.key, call, "interrupted")
-            await self.done_inside(call, {"error": INTERRUPTED})
+    async def end_inside(self, carried: Carried, gate: ToolGate, why: str) -> list[Event]:
+        """A turn ends, and an agent inside a tool cannot be gone on with: what it waits for is over."""
+        ends: list[Event] = []
+        for call in [call for call, of in self._inside.items() if of is carried]:
+            del self._inside[call]
+            await gate.abandon(*self.key, call, why)
+            end = self._inner(carried, "", _response(call, {"error": why_not(why)}))
+            await self._adk.append(self.key, [inner_event(end)])
+            ends.append(end)
+        return ends
 
     def invocation(self, call: str) -> str | None:
         """The turn of a call, as an invocation of its own."""
@@ -90,9 +95,8 @@ class LiveCalls:
         """Show what came of it."""
         carried = self._inside.get(call)
         if carried is not None:
-            answer = types.FunctionResponse(id=call, name="", response=response)
-            await self.show(call, self._inner(carried, "", types.Part(function_response=answer)))
-            del self._inside[call]
+            await self.show(call, self._inner(carried, "", _response(call, response)))
+            self._inside.pop(call, None)
 
     def _of(self, call: str) -> Carried | None:
         return self._inside.get(call) or self._floor.of_call(call)
@@ -104,3 +108,7 @@ class LiveCalls:
             content=types.Content(role="model", parts=[part]),
             custom_metadata=marked(None, carried.run.mark),
         )
+
+
+def _response(call: str, response: dict[str, Any]) -> types.Part:
+    return types.Part(function_response=types.FunctionResponse(id=call, name="", response=response))

@@ -19,20 +19,31 @@ class LiveQueue(LiveRequestQueue):
     def __init__(self) -> None:
         super().__init__()
         self._queue = self._waiting = _Newest()
+        self._taken: float | None = None
+        """When something was taken by one who has not come back for more."""
 
     @property
     def dropped(self) -> int:
         """How many pieces of sound and pictures were too old when their turn came."""
         return self._waiting.dropped
 
+    async def get(self) -> LiveRequest:
+        """The next request, once there is one."""
+        self._taken = None
+        request = await super().get()
+        self._taken = time.monotonic()
+        return request
+
     def neglected(self) -> float:
-        """For how many seconds something has waited with nothing being taken: a send task that died takes nothing."""
-        since = self._waiting.waits_since
+        """For how many seconds nobody has come for what waits, or for more: a send task that died does not."""
+        since = self._taken if self._taken is not None else self._waiting.waits_since
         return 0.0 if since is None else time.monotonic() - since
 
     def send_sound(self, pcm: bytes) -> None:
         """A piece of the microphone's sound, 16 kHz."""
-        self.send_realtime(types.Blob(data=pcm, mime_type="audio/pcm;rate=16000"))
+        # It is known to be right; to have it checked would be half of what it costs.
+        blob = types.Blob.model_construct(data=pcm, mime_type="audio/pcm;rate=16000")
+        self._waiting.put_nowait(LiveRequest.model_construct(blob=blob))
 
 
 class _Newest(asyncio.Queue[LiveRequest]):

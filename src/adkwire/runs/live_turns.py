@@ -57,6 +57,10 @@ class LiveTurn:
     """Whether it is stored that the model was interrupted, since the turn was cut."""
     shown_interrupted: bool = False
     """Whether that has come by where things are shown."""
+    carried: bool = False
+    """Whether a run has shown it, or does."""
+    unshown: dict[str, Event] = field(default_factory=dict[str, Event])
+    """What is stored of it and was not shown yet, in its order."""
     over: bool = False
     ended: bool = False
     ending: str | None = None
@@ -168,6 +172,8 @@ class LiveTurns:
         if turn.ending == event.id and (audio := self.sounded(turn)) is not None:
             mark = {**mark, "audio": audio}
         event.custom_metadata = marked(event.custom_metadata, mark)
+        if event.author != "user" or event.input_transcription is not None:
+            turn.unshown[event.id] = event
         return True
 
     def _of_stored(self, event: Event) -> LiveTurn | None:
@@ -219,7 +225,7 @@ class LiveTurns:
         if event.turn_complete or event.interrupted:
             turn.hushed = False
         turn.said = turn.said or (says(event) and not hushed)
-        if event.turn_complete and not turn.calls and (turn.said or event.interrupted) and turn.began:
+        if event.turn_complete and not turn.calls and turn.said and turn.began:
             turn.over, turn.ending = True, event.id
         return not hushed
 

@@ -13,7 +13,7 @@ from adkwire.errors import RequestError, Unprocessable
 from adkwire.gate.records import PendingCall
 from adkwire.runs.answering import Answering
 from adkwire.runs.asking import Asking
-from adkwire.runs.audience import ASKER, Listener
+from adkwire.runs.audience import Listener
 from adkwire.runs.chats import Chat
 from adkwire.runs.keeper import Keeper, Stop
 from adkwire.runs.live import LiveRun
@@ -27,6 +27,8 @@ _AGAIN = 5.0
 """Seconds until a store that was away is tried again."""
 TAKEN_OVER = "taken-over"
 """Why a conversation is parked that another worker goes on with."""
+DELETED = "deleted"
+"""Why one is ended whose chat another worker deletes."""
 
 
 class Told(NamedTuple):
@@ -126,12 +128,17 @@ class Lives:
             )
         if turn.message is None and turn.answers is not None:
             after = live.last_break(turn.answers.message)
-            ASKER.set(listener)
-            run = await self._answering.repost(live.key, turn.answers)
+            run = await self._answering.repost(live.key, turn.answers, live=True)
+            if run.active and after < 0:
+                live.audience.turn(run, "server", besides=listener)
             return Told(run, after if live.carries(run.message_id) and after >= 0 else None)
         # A message that came in just before its conversation was parked is answered all the same.
         by = live if self._lives.get(live.key) is live else self._keeper.adk
-        return Told(await self._asking.start(live.key, turn, by))
+        known = live.running()
+        run = await self._asking.start(live.key, turn, by)
+        if run is not known and run.active:
+            live.audience.turn(run, "typed", besides=listener)
+        return Told(run)
 
     def hear(self, live: LiveRun, listener: Listener, pcm: bytes) -> bool:
         """Sound of one of the clients; the one that speaks has the microphone."""
@@ -217,7 +224,8 @@ class Lives:
             return
         if wish.why == TAKEN_OVER:
             live.audience.notice("info", TAKEN_OVER, "The conversation goes on in another window.")
-            live.audience.dismiss(deleted=False)
+        if wish.why in (TAKEN_OVER, DELETED):
+            live.audience.dismiss(deleted=wish.why == DELETED)
             self._spawn(self._detach(live.key))
         if not live.attached:
             self._end_soon(live)
@@ -225,7 +233,7 @@ class Lives:
     def keeps(self, wish: Stop) -> bool:
         """Whether a conversation does not give way to what another worker wants."""
         live = self._lives.get(ChatKey(wish.user, wish.chat))
-        return live is not None and wish.why != "stopped"
+        return live is not None and wish.why not in ("stopped", DELETED)
 
     async def end(self, chat: Chat) -> None:
         """End the conversation of a chat that is being deleted."""

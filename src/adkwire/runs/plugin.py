@@ -174,6 +174,9 @@ class GatePlugin(BasePlugin):
             await holder.done_inside(
                 tool_context.function_call_id or "", _as_object(result if given is None else given)
             )
+        if not self._is_ours(tool_context):
+            # Nobody tells when the run of an agent inside a tool is over.
+            self._seen.pop(_id(tool_context), None)
         return given
 
     async def _after(

@@ -46,18 +46,22 @@ class TooManyLostError(ConnectionError):
 
 
 class Supervision:
-    """What is known of the connections of one live run."""
+    """What is known of the connections of one live run. One that an agent opens for another is no loss."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.handle: str | None = None
         """The last one by which the conversation could be resumed."""
+        self._lost = False
         self._times: deque[float] = deque(maxlen=_MOST)
-        self._opened = 0
+
+    def lost(self) -> None:
+        """The connection has ended, or is about to."""
+        self._lost = True
 
     async def before(self) -> None:
-        """A connection is about to be opened: the first at once, the others not too fast and not for ever."""
-        if not self._opened and not self._times:
+        """A connection is about to be opened in the place of one that was lost: not too fast, and not for ever."""
+        if not self._lost:
             return
         now = time.monotonic()
         if len(self._times) == _MOST and now - self._times[0] < _WITHIN:
@@ -71,13 +75,14 @@ class Supervision:
 
     def opened(self) -> None:
         """It is open."""
-        self._opened += 1
-        if self._opened > 1:
+        if self._lost:
+            self._lost = False
             self.watcher.reconnected()
 
     def seen(self, response: LlmResponse) -> LlmResponse:
         """A response on its way to ADK."""
         if response.go_away is not None:
+            self.lost()
             self.watcher.going_away()
         update = response.live_session_resumption_update
         if update is None:
@@ -106,10 +111,14 @@ def watched_model(model: M) -> M:
                 yield connection
             return
         await supervision.before()
-        async with opening as connection:
-            supervision.opened()
-            cast("Any", connection).receive = _watched(connection, supervision)
-            yield connection
+        try:
+            async with opening as connection:
+                supervision.opened()
+                cast("Any", connection).receive = _watched(connection, supervision)
+                yield connection
+        except Exception:
+            supervision.lost()
+            raise
 
     body = {"connect": connect, "__module__": own.__module__, "__doc__": own.__doc__}
     twin = model.model_copy()

@@ -109,12 +109,14 @@ class ChatSocket:
         self._requests: dict[str, Request] = {}
         self._tasks = asyncio.TaskGroup()
         self._active = time.monotonic()
+        self._watching: asyncio.TimerHandle | None = None
         self._draining = False
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
     async def serve(self) -> None:
         """Receive and send until one of both has enough. A message that has come in is handed over all the same."""
         async with self._tasks:
+            self._watch()
             parts = [self._part(self._receive, "receive"), self._part(self._send, "send")]
             try:
                 ending = await self._ending
@@ -143,6 +145,8 @@ class ChatSocket:
     def _leave(self) -> None:
         """The client is gone, or has to go."""
         self._seat.leave()
+        if self._watching is not None:
+            self._watching.cancel()
 
     def _part(self, work: Callable[[], Awaitable[Ending]], name: str) -> "asyncio.Task[None]":
         async def until_it_ends() -> None:
@@ -162,29 +166,23 @@ class ChatSocket:
 
     async def _receive(self) -> Ending:
         """Take frames. Nothing is waited for here but the next one, or a client that leaves would not be noticed."""
-        while (message := await self._next()) is not None:
-            if message["type"] == "websocket.disconnect":
-                return GONE
+        while (message := await self._socket.receive())["type"] != "websocket.disconnect":
             self._active = time.monotonic()
             if (ending := self._take(message)) is not None:
                 return ending
-        return IDLE
+        return GONE
 
     async def _send(self) -> Ending:
         return await self._out.run()
 
-    async def _next(self) -> Message | None:
-        """What the client sends next; None when nothing has happened on the socket for too long."""
+    def _watch(self) -> None:
+        """End a socket on which nothing has happened for too long."""
         idle = self._bridge.settings.socket_idle
-        while True:
-            left = idle if self._requests else self._active + idle - time.monotonic()
-            if left <= 0:
-                return None
-            try:
-                async with asyncio.timeout(left):
-                    return await self._socket.receive()
-            except TimeoutError:
-                continue
+        left = idle if self._requests else self._active + idle - time.monotonic()
+        if left <= 0:
+            self.end(IDLE)
+        else:
+            self._watching = asyncio.get_running_loop().call_later(left, self._watch)
 
     def _take(self, message: Message) -> Ending | None:
         """Do what a frame wants, or say what is wrong with it; an ending when that has been said too often."""

@@ -15,6 +15,8 @@ from adkwire.wire.live_frames import is_older
 
 _SLICE = 256_000
 """Bytes for which a reader gets the patience of the settings: a large picture may take longer."""
+_SLACK = 0.1
+"""By how much of it a reader's patience may be cut."""
 _SOUND_BYTES = 2_880_000
 """How much sound waits: a minute of it. A model speaks faster than anybody can listen."""
 
@@ -64,6 +66,8 @@ class Outbox:
         self._more = asyncio.Event()
         self._silent = asyncio.Event()
         self._silent.set()
+        self._sending = False
+        self._unread = 0
         self.dropped = 0
         """Pieces of sound that the client was too slow for."""
 
@@ -102,23 +106,31 @@ class Outbox:
 
     async def run(self) -> Ending:
         """Send what there is to send; ends when that cannot be done."""
-        unread = 0
-        try:
-            while True:
-                frames, sent = await self._next()
-                size = sum(map(len, frames))
-                # A server takes what it is given at once, and only then makes the next wait.
-                async with asyncio.timeout(patience(self._patience, unread + size)):
-                    for frame in frames:
-                        await self._send(frame)
-                unread = size
-                if sent is not None and not sent.done():
-                    sent.set_result(None)
-        except TimeoutError:
-            return SLOW
-        except (WebSocketDisconnect, RuntimeError):
-            # The latter when the server has closed it by itself and we do not know yet.
-            return GONE
+        while True:
+            try:
+                async with asyncio.timeout(None) as limit:
+                    await self._send_on(limit)
+            except TimeoutError:
+                # The limit of what was sent last is not taken away when that is done.
+                if self._sending:
+                    return SLOW
+            except (WebSocketDisconnect, RuntimeError):
+                # The latter when the server has closed it by itself and we do not know yet.
+                return GONE
+
+    async def _send_on(self, limit: asyncio.Timeout) -> None:
+        while True:
+            frames, sent = await self._next()
+            size = sum(map(len, frames))
+            # A server takes what it is given at once, and only then makes the next wait.
+            _move(limit, patience(self._patience, self._unread + size))
+            self._sending = True
+            for frame in frames:
+                await self._send(frame)
+            self._sending = False
+            self._unread = size
+            if sent is not None and not sent.done():
+                sent.set_result(None)
 
     async def _next(self) -> _Words:
         while True:
@@ -143,3 +155,10 @@ class Outbox:
             await self._socket.send_text(frame)
         else:
             await self._socket.send_bytes(frame)
+
+
+def _move(limit: asyncio.Timeout, seconds: float) -> None:
+    """Set a limit, unless it is about there: a timer for each piece of sound would cost more than to send it."""
+    due, when = asyncio.get_running_loop().time() + seconds, limit.when()
+    if when is None or not 0 <= due - when <= seconds * _SLACK:
+        limit.reschedule(due)

@@ -43,7 +43,7 @@ class Microphone:
         """An admitted piece as models hear it; nothing of it when it is too much."""
         more = max(0.0, milliseconds(frame.pcm, frame.rate) / _PIECE - 1)
         changes = frame.rate != self._resampler.rate
-        if not self._afford(more + _NEW_RATE if changes else more):
+        if (more or changes) and not self._afford(more + _NEW_RATE if changes else more):
             return b""
         if changes:
             self._resampler = Resampler(frame.rate)

@@ -76,8 +76,9 @@ class ScriptedModel(BaseLlm):
         resumption = llm_request.live_connect_config.session_resumption
         connection = ScriptedConnection(self, llm_request, self._resumed(resumption and resumption.handle))
         self._live.append(connection)
+        # The same event for all copies of this model: bridges run on copies.
         self._opened.set()
-        self._opened = asyncio.Event()
+        self._opened.clear()
         try:
             yield connection
         finally:

@@ -1,0 +1,366 @@
+"""The live column: the scenarios of the gate that make sense there, and those that only a live conversation has."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tests.conformance import gate_browser, gate_cases, gate_mixes, gate_overtaken, gate_routes
+from tests.conformance.acts import (
+    BEGUN,
+    HANG_UP,
+    INTERRUPT,
+    LOSE,
+    PRESS_STOP,
+    RELEASE,
+    REST,
+    Act,
+    act,
+    approve,
+    attached,
+    becomes,
+    begin,
+    call,
+    deny,
+    event,
+    load,
+    now,
+    say,
+    see,
+    speak,
+    told,
+    turn,
+)
+from tests.conformance.cases import Case
+from tests.conformance.demo_cases import IMAGE, SEEN
+from tests.conformance.expected import ANY, STEP, Check, approved, every, failed, holds, tool, verdict
+from tests.conformance.gate_expected import HELLO, PAGE, READ_ONE, paid, reads, sealed, spoken, unpaid, void
+from tests.conformance.records import Record, parts_of, text_of
+
+GATE = [
+    *gate_cases.CASES,
+    *gate_browser.CASES,
+    *gate_overtaken.CASES,
+    *gate_routes.CASES,
+    *gate_mixes.CASES[::9],
+]
+
+NOT_IN_LIVE = {
+    "regenerated after a payment": "Nothing is regenerated in live.",
+    "regenerated in the approved tool": "Nothing is regenerated in live.",
+    "regenerated while it waits": "Nothing is regenerated in live.",
+    "edited while it waits": "Nothing is edited in live.",
+    "typed over a verdict that was not executed yet": "What is approved in live is executed at once.",
+    "stopped when it is half answered": "What is approved in live is executed at once.",
+    "sends half an answer again and again": "What is approved in live is executed at once.",
+}
+"""Scenarios of the gate that are none in live, and why."""
+
+ANSWERING = {"say", "approve", "deny", "give", "together", "audit"}
+"""What a person does in one page. In ours a verdict leaves at once: nothing is sent for it."""
+
+
+def stock() -> list[Case]:
+    """What a stock client does on a live socket, as over HTTP: its answer ends where somebody has to act."""
+    return [_one_run(case) for case in GATE if case.name not in NOT_IN_LIVE]
+
+
+def _one_run(case: Case) -> Case:
+    """A live turn is one run: it does not end where it waits."""
+    if case.drive != "act":
+        return case
+    acts = [{**one, "times": 1} if one.get("type") == "run-ended" else one for one in case.args["acts"]]
+    return replace(case, args={**case.args, "acts": acts})
+
+
+def ours() -> list[Case]:
+    """The same with our transport, as far as one page and no more than a person's answers are needed."""
+    return [*(held(case) for case in GATE if _is_plain(case)), *TALKS]
+
+
+def _is_plain(case: Case) -> bool:
+    if case.drive != "act" or case.name in {*NOT_IN_LIVE, *LEFT_TO_STOCK} or case.left:
+        return False
+    doing = {one["do"] for one in case.args["acts"]} - {"send"}
+    by_hand = any(one.get("begin") for one in case.args["acts"])
+    return doing <= ANSWERING and not by_hand and case.args["predicate"] != "one by one"
+
+
+LEFT_TO_STOCK = {
+    "approved and answered in one send": "Ours sends one answer at a time.",
+    "approved and refused in one send": "Ours sends one answer at a time.",
+    "always sends again": "A loop of what is sent automatically; in live nothing has to be.",
+    "always sends again while it waits": "A loop of what is sent automatically; in live nothing has to be.",
+}
+
+
+def held(case: Case) -> Case:
+    """The answer stays open while a call waits, so a message is one request, however much is asked."""
+    acts = [one for one in case.args["acts"] if one["do"] != "send"]
+    return replace(case, args={**case.args, "acts": acts}, requests={"page": sum(one["do"] == "say" for one in acts)})
+
+
+def _told(kind: str, times: int) -> Check:
+    def check(record: Record) -> None:
+        found = [frame for frame in record.page.told if frame["type"] == kind]
+        assert len(found) == times, record.page.told
+
+    return check
+
+
+def _was_cut(times: int = 1, at: int = 0) -> Check:
+    """The request was taken up on another socket, and on no more than that."""
+
+    def check(record: Record) -> None:
+        assert record.page.requests[at]["cuts"] == times
+
+    return check
+
+
+def _same(*pages: str) -> Check:
+    def check(record: Record) -> None:
+        shown = [record.pages[name].messages for name in pages]
+        assert all(messages == shown[0] for messages in shown)
+
+    return check
+
+
+def _said(*texts: str) -> Check:
+    """What the user has said, typed or spoken, in the page and in history alike."""
+
+    def check(record: Record) -> None:
+        users = [message for message in record.page.messages if message["role"] == "user"]
+        assert [text_of(message) for message in users] == list(texts)
+
+    return check
+
+
+def _sounds(record: Record) -> None:
+    assert record.page.sounds > 0
+
+
+def _is_silent(record: Record) -> None:
+    assert not parts_of(record.page.answer, "data-pcm")
+
+
+TALKS = [
+    act(
+        "live: sound and text",
+        say("hello"),
+        check=every(HELLO, _sounds, _is_silent),
+    ),
+    act(
+        "live: the model speaks while it waits",
+        *(begin(say("pay 5 + hold $CHAT")), see("One "), becomes("pay", "approval-requested"), RELEASE, see("two.")),
+        *(approve("pay"), REST),
+        check=holds(STEP, paid(5), STEP, words=f"One two.{READ_ONE}"),
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: interrupted while it waits",
+        *(begin(say("pay 5 + hold $CHAT")), see("One "), INTERRUPT, told("interrupted"), approve("pay"), REST),
+        check=every(holds(STEP, paid(5), STEP, words=f"One {READ_ONE}"), _told("interrupted", 1)),
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: interrupted, then asked again",
+        *(begin(say("hold $CHAT")), see("One "), INTERRUPT, REST, say("pay 5"), approve("pay")),
+        check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _told("interrupted", 1)),
+        requests=2,
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: the second one first",
+        *(say("pay 5 + pay 6"), now(approve("pay", 1)), becomes("pay", "output-available", 1)),
+        *(becomes("pay", "approval-requested"), deny("pay", reason="No.")),
+        check=holds(STEP, unpaid(5, "No."), paid(6), STEP),
+        ledger=("pay 6",),
+    ),
+    act(
+        "live: lost while it waits",
+        *(say("pay 5"), LOSE, approve("pay")),
+        check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _was_cut()),
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: lost in text",
+        *(begin(say("hold $CHAT")), see("One "), LOSE, RELEASE, REST),
+        check=every(spoken("page", "One two."), _was_cut()),
+    ),
+    act(
+        "live: lost in the approved tool",
+        *(say("slow 5"), now(approve("slow")), BEGUN, LOSE, RELEASE, REST),
+        check=every(spoken("page", 'slow {"paid": 5}'), _was_cut()),
+        ledger=("slow 5",),
+    ),
+    act(
+        "live: lost while the browser is to act",
+        *(say("clock"), LOSE, {"do": "give", "tool": "clock", "nth": 0, "output": {"time": "noon"}}),
+        check=every(holds(STEP, tool("clock", {}, {"time": "noon"}), STEP), _was_cut()),
+        executor={},
+    ),
+    act(
+        "live: spoken",
+        *(load("page"), speak("hello"), speak("add 1 2")),
+        check=every(_said("hello", "add 1 2"), holds(STEP, tool("add", {"a": 1, "b": 2}, {"sum": 3}), STEP)),
+        requests=2,
+    ),
+    act(
+        "live: spoken and typed in one chat, and asked",
+        *(load("page"), speak("pay 5"), approve("pay"), say("hello"), speak("pay 6"), deny("pay", 1)),
+        check=every(_said("pay 5", "hello", "pay 6"), holds(STEP, unpaid(6), STEP)),
+        requests=3,
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: the stop button in text",
+        *(begin(say("hold $CHAT")), see("One "), PRESS_STOP, REST, say("hello")),
+        check=HELLO,
+        requests=2,
+        cut=PAGE,
+    ),
+    act(
+        "live: the stop button while it waits",
+        *(say("pay 5"), now(PRESS_STOP), event("run-ended"), say("hello")),
+        check=every(HELLO, sealed(void("pay", {"amount": 5}, approval={"id": ANY}))),
+        requests=2,
+        cut=PAGE,
+    ),
+    act(
+        "live: the stop button in the approved tool",
+        *(say("slow 5"), now(approve("slow")), BEGUN, PRESS_STOP, event("run-ended"), say("hello")),
+        check=every(HELLO, sealed(void("slow", {"amount": 5}, approval=verdict(True)))),
+        requests=2,
+        ledger=("slow 5",),
+        cut=PAGE,
+    ),
+    act(
+        "live: typed over in the text",
+        *(begin(say("hold $CHAT")), see("One "), say("hello"), REST),
+        check=HELLO,
+        requests=2,
+    ),
+    act(
+        "live: typed over in the approved tool",
+        *(say("slow 5"), now(approve("slow")), BEGUN, say("hello")),
+        check=every(HELLO, sealed(void("slow", {"amount": 5}, approval=verdict(True)))),
+        requests=2,
+        ledger=("slow 5",),
+    ),
+    act(
+        "live: nobody answers",
+        begin(say("soon 5")),
+        REST,
+        check=every(holds(STEP, failed("soon", {"amount": 5}), STEP), reads("in time")),
+    ),
+    act(
+        "live: approved elsewhere",
+        *(begin(say("pay 5")), call("pay", approved=True), REST),
+        check=holds(STEP, paid(5), STEP, words=READ_ONE),
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: denied elsewhere",
+        *(begin(say("pay 5")), call("pay", approved=False, reason="No."), REST),
+        check=holds(STEP, {**unpaid(5, "No."), "approval": ANY}, STEP),
+    ),
+    act(
+        "live: edited elsewhere",
+        *(begin(say("pay 5")), call("pay", approved=True, args={"amount": 3}), REST),
+        check=holds(STEP, approved(tool("pay", {"amount": 5}, {"paid": 3, "edited_arguments": {"amount": 3}})), STEP),
+        ledger=("pay 3",),
+    ),
+    act(
+        "live: a tool that asks by itself",
+        *(begin(say("haggle 9")), call("haggle", approved=True, payload={"granted": 4}), REST),
+        check=holds(STEP, approved(tool("haggle", {"amount": 9}, {"paid": 4})), STEP),
+        ledger=("haggle 4",),
+    ),
+    act(
+        "live: one elsewhere, the other here",
+        *(begin(say("pay 5 + pay 6")), call("pay", approved=True), approve("pay", 1), REST),
+        check=holds(STEP, paid(5), paid(6), STEP),
+        ledger=("pay 5", "pay 6"),
+    ),
+    act(
+        "live: two pages, approved in the second",
+        *(say("pay 5"), load("second"), approve("pay"), turn("page")),
+        check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _same("page", "second")),
+        requests={"page": 1, "second": 1},
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: two pages, approved in the first",
+        *(say("pay 5"), load("second"), turn("page"), approve("pay"), turn("second")),
+        check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _same("page", "second")),
+        requests={"page": 1, "second": 1},
+        ledger=("pay 5",),
+    ),
+]
+"""What only our transport can do."""
+
+CLOSED = "the transport was closed"
+
+
+def _switch(name: str, *acts: Act, stock: bool, waits: bool, **expected: Any) -> Case:
+    """A page of ours that hangs up while a call waits cannot know what came of its answer."""
+    if waits and not stock:
+        expected |= {"error": CLOSED, "error_in": PAGE}
+    return act(name, *acts, cut=PAGE, **expected)
+
+
+def switches(*, stock: bool) -> Iterator[Case]:
+    """A conversation that changes from one way of talking to another, with one history."""
+    asks = 1 if stock else 0
+    for way in ("http", "socket"):
+        yield _switch(
+            f"switch: asked live, approved over {way}",
+            *(say("pay 5"), HANG_UP, load("second", over=way), approve("pay")),
+            stock=stock,
+            waits=True,
+            check=holds(STEP, paid(5), STEP, words=READ_ONE, page="second"),
+            requests={"page": 1, "second": 1},
+            ledger=("pay 5",),
+        )
+        yield _switch(
+            f"switch: asked over {way}, approved live",
+            *(load("page", over=way), say("pay 5"), HANG_UP, load("second"), approve("pay")),
+            stock=stock,
+            waits=False,
+            check=holds(STEP, paid(5), STEP, words=READ_ONE, page="second"),
+            requests={"page": 1, "second": 1},
+            ledger=("pay 5",),
+        )
+        yield _switch(
+            f"switch: asked over {way}, denied live, then paid",
+            *(load("page", over=way), say("pay 5"), HANG_UP, load("second"), deny("pay", reason="No.")),
+            *(say("pay 6"), approve("pay", 1)),
+            stock=stock,
+            waits=False,
+            check=holds(STEP, paid(6), STEP, words='pay {"paid": 6}', page="second"),
+            requests={"page": 1, "second": 2 + asks},
+            ledger=("pay 6",),
+            behind=PAGE,
+        )
+    yield act(
+        "switch: all the ways round",
+        *(load("one", over="http"), say("add 1 2"), HANG_UP),
+        *(load("two", over="socket"), say("add 3 4"), HANG_UP),
+        *(load("three"), say("add 5 6"), HANG_UP),
+        *(load("page", over="http"), say("add 7 8")),
+        check=holds(STEP, tool("add", {"a": 7, "b": 8}, {"sum": 15}), STEP),
+        requests={"one": 1, "two": 1, "three": 1, "page": 1},
+        behind=frozenset({"one", "two", "three"}),
+    )
+
+
+def _draws(record: Record) -> None:
+    (picture,) = parts_of(record.page.answer, "file")
+    assert picture["mediaType"] == "image/png"
+
+
+PICTURES = [
+    act("picture in", attached("what is this?", IMAGE), check=spoken("page", SEEN)),
+    act("picture out", say("draw a cat"), check=_draws),
+    act("weather", say("weather in Tokyo"), check=reads("Tokyo")),
+]
+"""On the demo agent."""

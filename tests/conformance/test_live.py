@@ -1,0 +1,91 @@
+"""The live column, judged by the real `ai` packages: our transport with both majors, and the stock one of AI SDK 7."""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import demo_gate, live_cases
+from tests.conformance.cases import Case
+from tests.conformance.judge import judge
+from tests.conformance.records import Record, drive, live_columns, with_ledger
+from tests.conformance.test_conformance import ENVIRONMENT, TARGETS, Runs
+from tests.servers import serve
+
+STOCK = {column for column in live_columns() if "stock" in column}
+OURS = live_columns().keys() - STOCK
+
+
+@functools.cache
+def cases(suite: str, column: str) -> list[Case]:
+    """What a client does in live."""
+    stock = column in STOCK
+    if suite == "demo":
+        asked = [case for case in demo_gate.CASES if "Japanese" not in case.name]
+        return [*live_cases.PICTURES, *(asked if stock else map(live_cases.held, asked))]
+    return [*(live_cases.stock() if stock else live_cases.ours()), *live_cases.switches(stock=stock)]
+
+
+def by_column(suite: str, columns: set[str]) -> pytest.MarkDecorator:
+    """The cases of a suite for each client, whose name comes first."""
+    every = [(column, case) for column in live_columns() if column in columns for case in cases(suite, column)]
+    return pytest.mark.parametrize(("column", "case"), every, ids=[f"{column}-{case.name}" for column, case in every])
+
+
+def _serve(suite: str, modality: str, folder: Path) -> Iterator[Runs]:
+    ledger = folder / "ledger.jsonl"
+    environment = {**ENVIRONMENT, "LEDGER": str(ledger), "ADKWIRE_LIVE_MODALITY": modality}
+    with serve(*TARGETS[suite], cwd=folder, env=environment) as server:
+
+        @functools.cache
+        def run(column: str) -> dict[str, Record]:
+            jobs = [case.job(case.chat(column)) for case in cases(suite, column)]
+            return with_ledger(drive(live_columns()[column], server.url, jobs), ledger)
+
+        yield run
+
+
+@pytest.fixture(scope="session")
+def aloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """The agent whose tools wait, heard and read."""
+    yield from _serve("gated", "audio", tmp_path_factory.mktemp("aloud"))
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """The same, only read."""
+    yield from _serve("gated", "text", tmp_path_factory.mktemp("written"))
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """The demo, heard and read; by a stock client too."""
+    yield from _serve("demo", "audio", tmp_path_factory.mktemp("live-demo"))
+
+
+@by_column("gated", OURS)
+def test_our_transport(aloud: Runs, column: str, case: Case) -> None:
+    judge(case, aloud(column)[case.name])
+
+
+@by_column("gated", STOCK)
+def test_a_stock_transport(written: Runs, column: str, case: Case) -> None:
+    judge(case, written(column)[case.name])
+
+
+@by_column("demo", OURS | STOCK)
+def test_the_demo(demo: Runs, column: str, case: Case) -> None:
+    judge(case, demo(column)[case.name])
+
+
+@pytest.mark.parametrize("column", live_columns())
+def test_names_are_unique(column: str) -> None:
+    for suite in ("gated", "demo"):
+        chats = [case.chat("") for case in cases(suite, column)]
+        assert len(set(chats)) == len(chats)
+
+
+def test_what_is_left_out_is_there() -> None:
+    left_out = live_cases.NOT_IN_LIVE.keys() | live_cases.LEFT_TO_STOCK.keys()
+    assert left_out <= {case.name for case in live_cases.GATE}

@@ -1,0 +1,216 @@
+"""Many who talk, and many who come and go: nothing piles up, nothing is lost, and nothing is left behind."""
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adkwire import create_app
+from adkwire.runs.live import LiveRun
+from adkwire.runs.live_queue import LiveQueue
+from adkwire.runs.run import Run
+from adkwire.server.live import LiveSocket
+from adkwire.server.outbox import Outbox
+from adkwire.server.patient_socket import PatientSocket
+from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.wire.live_frames import LIVE_SUBPROTOCOL
+from tests.runs.chats import heard, scripted, settings
+from tests.runs.conftest import leaked_since
+from tests.runs.gated import Till
+from tests.server.conftest import Open
+from tests.server.lines import Wire, knock, said_in, send_frame
+from tests.server.live_lines import LiveLine, binary, control, talk, turn_of
+from tests.server.sites import Site, serving
+from tests.server.test_socket_limits import until
+
+SESSIONS = 20
+PIECE = 0.02
+SECONDS = 3
+SOUND = bytes(640)
+MANY = 25
+"""Pieces that may wait for the model: half a second. What is dropped is older than two."""
+
+COMES_AND_GOES = 1_000
+AT_ONCE = 10
+TEXT, BINARY, CLOSE = 1, 2, 8
+ENDS = ("end", "error", "no-active")
+
+
+def living(kind: type[Any]) -> list[Any]:
+    """All objects of a kind that somebody still holds."""
+    gc.collect()
+    return [thing for thing in gc.get_objects() if isinstance(thing, kind)]
+
+
+async def test_20_talk_at_once(open_site: Open, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "adkwire")
+    model = ScriptedModel(script=lambda request: [Say("heard " + heard(request.contents)[-1][1])])
+    site = await open_site(model, db="memory:", sockets_per_user=SESSIONS)
+    begun, longest = asyncio.Barrier(SESSIONS + 1), 0
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(60):
+        speaking = [tasks.create_task(conversation(site, number, begun)) for number in range(SESSIONS)]
+        await begun.wait()
+        await until(lambda: len(living(LiveQueue)) == SESSIONS)
+        queues = living(LiveQueue)
+        while not all(task.done() for task in speaking):
+            longest = max(longest, *(queue._waiting.qsize() for queue in queues))
+            await asyncio.wait(speaking, timeout=PIECE)
+    assert [queue.dropped for queue in queues] == [0] * SESSIONS
+    assert longest <= MANY
+    assert [task.result() for task in speaking] == [f"heard ({SECONDS:.1f} seconds of sound)"] * SESSIONS
+    assert not [record for record in caplog.records if "left out" in record.getMessage()]
+
+
+async def conversation(site: Site, number: int, begun: asyncio.Barrier) -> str:
+    """Speak at the pace of speech, and listen to what was understood."""
+    async with talk(site, f"chat-{number}") as one:
+        await one.send(control("start"), binary(SOUND))
+        await begun.wait()
+        started = time.monotonic()
+        for piece in range(1, round(SECONDS / PIECE)):
+            await asyncio.sleep(started + piece * PIECE - time.monotonic())
+            await one.send(binary(SOUND))
+        await one.send(control("stop"))
+        _, frames = await turn_of(one)
+        await last_sound(one)
+        return said_in(frames)
+
+
+async def last_sound(one: LiveLine) -> None:
+    """Listen until the model has said all of it."""
+    while not one.heard or not one.heard[-1].flags:
+        await one.next()
+
+
+class Visitor:
+    """Comes in on a socket of its own, does something, and is gone without a word."""
+
+    def __init__(self, wire: Wire, chat: str, number: int) -> None:
+        self.wire = wire
+        self.chat = chat
+        self.number = number
+
+    def send(self, *frames: dict[str, Any]) -> None:
+        for frame in frames:
+            self.wire.write(TEXT, json.dumps(frame).encode())
+
+    def ask(self, text: str) -> None:
+        self.send(send_frame(text, chat=self.chat, message_id=f"u{self.number}"))
+
+    async def until(self, *kinds: str) -> None:
+        """Read until one of these has come, or the socket has ended."""
+        while (frame := await self.wire.read()) is not None and frame[0] != CLOSE:
+            if frame[0] == TEXT:
+                said = json.loads(frame[1])
+                if said["type"] in kinds or said.get("chunk", {}).get("type") in kinds:
+                    return
+
+
+async def nothing(one: Visitor) -> None:
+    """Is gone at once."""
+
+
+async def looks(one: Visitor) -> None:
+    await one.until("ready")
+
+
+async def writes(one: Visitor) -> None:
+    one.ask("hi")
+    await one.until("text-delta", *ENDS)
+
+
+async def speaks(one: Visitor) -> None:
+    one.send(control("start"))
+    for _ in range(5):
+        one.wire.write(BINARY, binary(SOUND))
+    one.send({"type": "ping"})
+    await one.until("pong")
+
+
+async def listens(one: Visitor) -> None:
+    one.send(control("start"))
+    one.wire.write(BINARY, binary(SOUND))
+    one.send(control("stop"))
+    await one.until("turn", *ENDS)
+
+
+async def pays(one: Visitor) -> None:
+    one.ask("pay")
+    await one.until("tool-approval-request", *ENDS)
+
+
+async def leaves(one: Visitor) -> None:
+    one.ask("hi")
+    await one.until(*ENDS)
+    one.send({"type": "close"})
+    await one.until("never")
+
+
+WAYS: tuple[tuple[str, Any], ...] = (
+    (LIVE_SUBPROTOCOL, nothing),
+    (LIVE_SUBPROTOCOL, looks),
+    (LIVE_SUBPROTOCOL, writes),
+    ("", writes),
+    (LIVE_SUBPROTOCOL, speaks),
+    (LIVE_SUBPROTOCOL, listens),
+    (LIVE_SUBPROTOCOL, pays),
+    ("", pays),
+    (LIVE_SUBPROTOCOL, leaves),
+    (LIVE_SUBPROTOCOL, speaks),
+)
+
+
+async def visit(site: Site, number: int) -> None:
+    """Come, do one of the things that people do, and go."""
+    subprotocol, act = WAYS[number % len(WAYS)]
+    chat = f"chat-{number % 7}"
+    named = [("sec-websocket-protocol", subprotocol)] if subprotocol else []
+    reply, wire = await knock(site.port, [("host", "localhost"), *named], path=f"/api/live?chat={chat}")
+    assert reply.status == 101
+    try:
+        await act(Visitor(wire, chat, number))
+    finally:
+        wire.drop()
+
+
+def script(request: Any) -> list[Any]:
+    last = request.contents[-1].parts[-1]
+    if last.text == "pay":
+        return [Call("pay", {"amount": 5})]
+    return [Say("one two three four")]
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("grace", [0, 0.05])
+async def test_500_come_and_go(tmp_path: Path, grace: float, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    given = settings(tmp_path, db="memory:", ui=False, chats_per_minute=0, sockets_per_user=50, live_grace=grace)
+    app = create_app(scripted(ScriptedModel(script=script), Till().pay), settings=given)
+    kinds = (LiveRun, LiveQueue, LiveSocket, Outbox, Run, asyncio.Task)
+    before, weights, files = asyncio.all_tasks(), list[Counter[str]](), list[int]()
+    async with serving(app, ws=PatientSocket) as site:
+        for batch in range(5):
+            for first in range(0, 100, AT_ONCE):
+                async with asyncio.TaskGroup() as tasks:
+                    for number in range(first, first + AT_ONCE):
+                        tasks.create_task(visit(site, batch * 100 + number))
+            await until(lambda: app.state.bridge.live.count == 0)
+            for chat in (await site.chats())["chats"]:
+                assert (await site.client.delete(f"/api/chats/{chat['id']}")).status_code < 300
+            gc.collect()
+            weights.append(Counter({"all": len(gc.get_objects())}) + Counter(type(o).__name__ for o in gc.get_objects() if isinstance(o, kinds)))
+            files.append(open_files())
+            print(weights[-1], files[-1])
+    await app.state.bridge.close()
+    await until(lambda: not leaked_since(before))
+    assert [record.getMessage() for record in caplog.records] == []
