@@ -41,6 +41,21 @@ async def test_an_answer_given_at_the_other_reaches_a_held_call(tmp_path: Path) 
         await there.agrees_with(answer)
 
 
+async def test_of_two_answers_at_once_one_is_taken(tmp_path: Path) -> None:
+    async with two(tmp_path, [PAY, [Say("Done.")]]) as (here, there):
+        answer = await (await here.say("pay")).until_break()
+        call = (await here.waiting("pay")).tool_call_id
+        given = await asyncio.gather(
+            here.bridge.answer(ME, CHAT, call, YES),
+            there.bridge.answer(ME, CHAT, call, Given(approved=False)),
+            return_exceptions=True,
+        )
+        assert [isinstance(one, Conflict) for one in given].count(True) == 1
+        await answer.rest()
+        assert here.till.paid == ([] if isinstance(given[0], Conflict) else [5])
+        assert there.till.paid == []
+
+
 async def test_who_joins_at_the_other_takes_the_conversation_with_its_card(tmp_path: Path) -> None:
     async with two(tmp_path, [PAY, [Say("Done.")], [Say("Bye.")]]) as (here, there):
         answer = await (await here.say("pay")).until_break()

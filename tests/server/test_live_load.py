@@ -170,7 +170,7 @@ WAYS: tuple[tuple[str, Any], ...] = (
 async def visit(site: Site, number: int) -> None:
     """Come, do one of the things that people do, and go."""
     subprotocol, act = WAYS[number % len(WAYS)]
-    chat = f"chat-{number % 7}"
+    chat = f"chat-{number // 100}-{number % 7}"
     named = [("sec-websocket-protocol", subprotocol)] if subprotocol else []
     reply, wire = await knock(site.port, [("host", "localhost"), *named], path=f"/api/live?chat={chat}")
     assert reply.status == 101

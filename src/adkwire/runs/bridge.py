@@ -253,7 +253,7 @@ class Bridge:
 
     def running(self, user: str, chat_id: str) -> Run | None:
         """The run that is writing in a chat, rather one that goes on than one that is being stopped."""
-        active = self._chats.active(ChatKey(user, chat_id))
+        active = self._written(ChatKey(user, chat_id))
         return next((run for run in active if not run.stopping), active[0] if active else None)
 
     async def follow(self, user: str, chat_id: str, after: Place | None = None) -> Reading | None:
@@ -279,7 +279,7 @@ class Bridge:
         if before is not None:
             sessions = [session for session in sessions if views.cursor(session) < before]
         waiting = Counter(call.chat for call in await self._gate.waiting(user))
-        writing = [*(run.head for run in self.writing), *await self._keeper.all_elsewhere(user)]
+        writing = [*(run.head for run in self.writing if not run.waits), *await self._keeper.all_elsewhere(user)]
         active = {head.chat for head in writing if head.user == user}
         page = [views.summary(session, session.id in active, waiting[session.id]) for session in sessions[:limit]]
         more = views.cursor(sessions[limit - 1]) if len(sessions) > limit else UNSET
@@ -394,13 +394,16 @@ class Bridge:
             raise NotFound("There is no such chat.")
         return session
 
+    def _written(self, key: ChatKey) -> list[Run]:
+        return [run for run in self._chats.active(key) if not run.waits]
+
     async def _as_it_is(self, key: ChatKey) -> tuple[Session | None, list[Run], list[PendingCall]]:
         """The session, the runs that are writing into it and the calls at the gate, seen at one moment."""
         while True:
-            writing, last = self._chats.active(key), self._chats.last(key)
+            writing, last = self._written(key), self._chats.last(key)
             session = await self._adk.load(key)
             calls = await self._gate.of(*key)
-            if (writing, last) == (self._chats.active(key), self._chats.last(key)):
+            if (writing, last) == (self._written(key), self._chats.last(key)):
                 return session, writing, calls
 
 

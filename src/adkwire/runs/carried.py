@@ -34,8 +34,6 @@ class Carried:
     inbox: "asyncio.Queue[Item]" = field(default_factory=lambda: asyncio.Queue[Item]())
     early: set[str] = field(default_factory=set[str])
     """Events that were shown before they came here, since the turn had to end."""
-    broken: int = -1
-    """The number of the last break in its stream."""
     generation: int | None = None
     chunks: int = 0
     sounded: int = 0

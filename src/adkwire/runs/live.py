@@ -63,6 +63,7 @@ class LiveRun:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
         self._untitled = False
+        self._answering = 0
         self._over = False
         """Whether it was parked: then nothing more is said to it."""
 
@@ -85,11 +86,6 @@ class LiveRun:
     def running(self) -> Run | None:
         """The run of the turn that is being shown."""
         return next((carried.run for carried in self._floor.carried.values() if carried.run.active), None)
-
-    def last_break(self, message: str) -> int:
-        """Where a stock reader of a message stopped reading last."""
-        carried = self._floor.carried.get(message)
-        return carried.broken if carried is not None else -1
 
     def carries(self, message: str) -> bool:
         """Whether this conversation writes a message."""
@@ -156,7 +152,7 @@ class LiveRun:
             yield carried
         finally:
             self._floor.carried.pop(turn.message, None)
-            if not turn.over and not turn.cut:
+            if not self._over and not turn.over and not turn.cut:
                 self._floor.turns.cut(turn)
                 self._spawn(self._disconnect() if turn.calls else self._give_up(turn), "cut")
             if not self._floor.carried and not self._speaking:
@@ -240,10 +236,33 @@ class LiveRun:
 
     async def _pause(self, carried: Carried) -> None:
         """Where everything waits for somebody, a stock client's response may end."""
-        if carried.inbox.empty() and carried.run.encoder.is_held and carried.broken != carried.run.written - 1:
-            carried.broken = carried.run.written
-            await carried.run.write(self._keeper.log, [BREAK])
+        run = carried.run
+        if not carried.inbox.empty() or self._answering or not run.encoder.is_held:
+            run.waits = False
+            return
+        waiting = frozenset(call.id for call in run.encoder.waiting())
+        if not run.waits and not await self._is_answered(waiting):
+            run.waits = True
+            if not run.breaks or run.breaks[-1][0] != run.written - 1:
+                run.breaks.append((run.written, waiting))
+                await run.write(self._keeper.log, [BREAK])
             self.audience.enter("waiting")
+
+    async def _is_answered(self, calls: Collection[str]) -> bool:
+        """Whether one of these calls has its answer, which is about to be shown."""
+        undecided = {call.call: call for call in await self._keeper.gate.undecided(*self.key)}
+        return any(call not in undecided or undecided[call].state not in OPEN for call in calls)
+
+    @contextmanager
+    def answering(self) -> Generator[None, None, None]:
+        """While answers are taken that belong together nobody is told that something waits."""
+        self._answering += 1
+        try:
+            yield
+        finally:
+            self._answering -= 1
+            for carried in self._floor.carried.values():
+                carried.inbox.put_nowait(Item())
 
     async def _silence(self, carried: Carried) -> None:
         turn = carried.turn
@@ -392,8 +411,8 @@ class LiveRun:
             await adk.create(self.key, title="", created=self._keeper.clock())
             self._untitled = True
             return
-        last = next((event for event in reversed(session.events) if event.content is not None), None)
-        if last is not None and last.content is not None and last.content.role == "user":
+        last = next((event for event in reversed(session.events) if _speaks(event)), None)
+        if last is not None and (last.content.role if last.content is not None else last.author) == "user":
             content = types.Content(role="model", parts=[types.Part(text=_LISTENING)])
             aside = marked(None, {"aside": True})
             await adk.append(self.key, [Event(author=adk.agent_name, content=content, custom_metadata=aside)])
@@ -534,6 +553,10 @@ class LiveRun:
 async def _tell_of(abort: asyncio.Event, inbox: "asyncio.Queue[Item]") -> None:
     await abort.wait()
     inbox.put_nowait(Item())
+
+
+def _speaks(event: Event) -> bool:
+    return any(said is not None for said in (event.content, event.input_transcription, event.output_transcription))
 
 
 def _is_picture(event: Event) -> bool:

@@ -71,11 +71,13 @@ class LiveCalls:
         """Store an event about a call and show it."""
         await self._adk.append(self.key, [inner_event(event) if call in self._inside else event])
         if (carried := self._of(call)) is not None:
+            carried.run.delivers |= {call}
             await carried.show(Item(event))
 
     async def offer(self, call: str) -> None:
         """Let the browser have a call."""
         if (carried := self._of(call)) is not None:
+            carried.run.delivers |= {call}
             await carried.show(Item(offer=call))
 
     def shape(self, call: str, shape: dict[str, Any]) -> None:

@@ -127,11 +127,12 @@ class Lives:
                 "A live conversation goes on; it is not answered again.", hint="Use /api/chat to regenerate or edit."
             )
         if turn.message is None and turn.answers is not None:
-            after = live.last_break(turn.answers.message)
-            run = await self._answering.repost(live.key, turn.answers, live=True)
-            if run.active and after < 0:
+            with live.answering():
+                run = await self._answering.repost(live.key, turn.answers, live=True)
+            after = run.place_of({answer.call for answer in turn.answers.calls})
+            if after is None and run.active:
                 live.audience.turn(run, "server", besides=listener)
-            return Told(run, after if live.carries(run.message_id) and after >= 0 else None)
+            return Told(run, after)
         # A message that came in just before its conversation was parked is answered all the same.
         by = live if self._lives.get(live.key) is live else self._keeper.adk
         known = live.running()

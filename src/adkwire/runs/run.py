@@ -73,6 +73,10 @@ class Run:
         self.before = len(self._before)
         self.delivers = frozenset(delivers)
         """The calls whose answers it brings to the agent."""
+        self.breaks: list[tuple[int, frozenset[str]]] = []
+        """Where the response of a stock client may end while it goes on, and the calls that wait there."""
+        self.waits = False
+        """Whether nothing comes before somebody acts: then it can be read like one that has ended."""
         self.mark = mark_of(self.message_id, message.id)
         self.done = asyncio.Event()
         self.closed = False
@@ -157,6 +161,11 @@ class Run:
         await log.open(self.head, self._before, _in_short(self.message))
         self._before = []
         await self.write(log, encode_chunks(chunks))
+
+    def place_of(self, known: Collection[str]) -> int | None:
+        """The last break that a client has come to which has got the answers of these calls."""
+        asked = frozenset[str]().union(*(waiting for _, waiting in self.breaks))
+        return next((number for number, waiting in reversed(self.breaks) if asked - waiting <= set(known)), None)
 
     async def write(self, log: StreamLog, entries: Sequence[bytes]) -> None:
         """Go on with its stream."""
