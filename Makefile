@@ -58,7 +58,7 @@ bench: .venv-bench/.stamp $(PAGE) ## measure against peers, side by side
 latest: .venv/.stamp node_modules/.stamp $(PAGE) ## the conformance suite with the newest ai 6 and ai 7
 	node tests/conformance/latest.mjs
 
-soak: .venv/.stamp node_modules/.stamp ## 1,000 kills and 10,000 cuts under real clients; KILLS, CUTS and SEED for a part of it
+soak: .venv/.stamp node_modules/.stamp ## 1,000 kills and 10,000 cuts under real clients, 100,000 wrong frames; KILLS, CUTS, FRAMES and SEED for a part of it
 	$(BIN)/python -m tests.faults.soak
 
 mutants: .venv/.stamp ## does a test notice when a rule is broken?

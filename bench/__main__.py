@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from bench import convert, drained, file, first, readers, startup, turns
+from bench import convert, drained, file, first, live, readers, startup, turns
 from bench.measure import Effort, Line, settle
 from bench.report import machine, table
 
@@ -17,6 +17,7 @@ ROWS: dict[str, Callable[[Effort], list[Line]]] = {
     "drained": drained.lines,
     "readers": readers.lines,
     "file": file.lines,
+    "live": live.lines,
     "startup": startup.lines,
 }
 """A row is a name and a function that measures; a new one is a new entry."""

@@ -1,21 +1,24 @@
 """ADK event to wire bytes, in process: adkwire, two peers and the hand-written floor, fed from prebuilt events."""
 
+import base64
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
 from ag_ui.encoder import EventEncoder
 from ag_ui_adk.event_translator import EventTranslator  # pyright: ignore[reportMissingTypeStubs]
+from google.adk.events.event import Event
 from pydantic_ai.ui.vercel_ai import VercelAIEventStream
 
 from adkwire.server.chat import frame
 from adkwire.stores.base import Batch
 from adkwire.wire.chunks import Chunk
 from adkwire.wire.encoder import Encoder
+from adkwire.wire.live_frames import LiveChunkFrames, pcm_chunk
 from adkwire.wire.profiles import Profile, encode_chunks
 from bench.floor import Floor
 from bench.measure import Effort, Goal, Line, at_least, at_most, cpu_of, in_turn, ratios, spread
-from bench.mixes import Mix, text_mix, tool_mix
+from bench.mixes import Mix, sound_mix, text_mix, tool_mix
 
 T = TypeVar("T")
 Converter: TypeAlias = Callable[[Mix], Coroutine[None, None, list[bytes]]]
@@ -83,8 +86,39 @@ CONVERTERS: dict[str, Converter] = {
 
 
 def lines(effort: Effort) -> list[Line]:
-    """Both mixes against everybody."""
-    return [line for mix in (text_mix(), tool_mix()) for line in _mix_lines(mix, effort.rounds(41, 9))]
+    """Both mixes against everybody, and sound against base64."""
+    rounds = effort.rounds(41, 9)
+    return [*(line for mix in (text_mix(), tool_mix()) for line in _mix_lines(mix, rounds)), _sound_line(rounds)]
+
+
+def _sound_line(rounds: int) -> Line:
+    events = sound_mix()
+    if [base64.b64decode(orjson.loads(frame)["chunk"]["data"]["chunk"]) for frame in _as_chunks(events)] != [
+        *map(_pcm, events)
+    ]:
+        raise RuntimeError("adkwire does not convert sound faithfully")
+    costs = in_turn(
+        {
+            "adkwire": lambda: cpu_of(lambda: _as_chunks(events)),
+            "base64": lambda: cpu_of(lambda: [base64.b64encode(_pcm(event)) for event in events]),
+        },
+        rounds,
+        warm_up=2,
+    )
+    own, other = (spread(cost).median / len(events) * 1e6 for cost in costs.values())
+    detail = f"{own:.1f} / {other:.1f} us per event"
+    return Line("event to bytes, sound as data-pcm", "base64", ratios(*costs.values()), at_most(1.5), detail)
+
+
+def _as_chunks(events: Sequence[Event]) -> list[bytes]:
+    """What a live socket sends to a client that takes no binary frames."""
+    frames = LiveChunkFrames("request", _PROFILE)
+    return [frames.beside(pcm_chunk(_pcm(event)))[0].encode() for event in events]
+
+
+def _pcm(event: Event) -> bytes:
+    parts = (event.content.parts if event.content else None) or []
+    return b"".join(part.inline_data.data for part in parts if part.inline_data and part.inline_data.data)
 
 
 def _mix_lines(mix: Mix, rounds: int) -> list[Line]:

@@ -53,13 +53,13 @@ def _server_lines(concurrency: int, rounds: int) -> list[Line]:
 
 def _log_line(rounds: int, *, pacing: float) -> Line:
     settings = Settings.load(db="memory:", events_per_second=pacing, ui=False)
-    limits = {
-        "ttl": settings.stream_ttl,
-        "max_bytes": settings.stream_bytes,
-        "max_run_bytes": settings.stream_run_bytes,
-    }
+    ttl, most, most_of_one = settings.stream_ttl, settings.stream_bytes, settings.stream_run_bytes
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
-        logs = {"SQLite": SqliteStreamLog(Path(folder) / "log.db", **limits), "memory": MemoryStreamLog(**limits)}
+        file = Path(folder) / "log.db"
+        logs = {
+            "SQLite": SqliteStreamLog(file, ttl=ttl, max_bytes=most, max_run_bytes=most_of_one),
+            "memory": MemoryStreamLog(ttl=ttl, max_bytes=most, max_run_bytes=most_of_one),
+        }
         bridges = {where: Bridge(root_agent, settings=settings, stream_log=log) for where, log in logs.items()}
         costs = in_turn({where: _timed(runner, bridge) for where, bridge in bridges.items()}, rounds, warm_up=2)
         for bridge in bridges.values():

@@ -3,11 +3,12 @@
 import asyncio
 import time
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Self
 
 from google.adk.agents.live_request_queue import LiveRequestQueue
 
 from adkwire import Settings
+from adkwire.runs.audience import Listener
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.lives import Link
 from bench.agents.voice.agent import HEARD, HEARING, MARK, root_agent
@@ -88,8 +89,13 @@ class Bare(Side):
         await asyncio.wait([self._drained])
 
 
-class Bridged(Side):
-    """adkwire: the same through a live run with its turns, with one client that listens."""
+class Bridged(Side, Listener):
+    """adkwire: the same through a live run with its turns, with one client that listens to the sound alone."""
+
+    @property
+    def talks(self) -> bool:
+        """It takes all there is."""
+        return True
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,27 +119,6 @@ class Bridged(Side):
     def sound(self, pcm: bytes, generation: int, position: int, *, last: bool) -> None:
         """A piece of what the model says."""
         self.answer(pcm)
-
-    def turn(self, *told: Any) -> None:
-        """A turn begins."""
-
-    def transcript(self, *told: Any, **more: Any) -> None:
-        """Nothing is transcribed."""
-
-    def state(self, *told: Any) -> None:
-        """What the model does is plain."""
-
-    def interrupted(self, *told: Any) -> None:
-        """Nobody breaks in."""
-
-    def settled(self, *told: Any) -> None:
-        """There are no calls."""
-
-    def notice(self, *told: Any) -> None:
-        """There is nothing to know."""
-
-    def ended(self, *told: Any, **more: Any) -> None:
-        """It was closed."""
 
     async def close(self) -> None:
         """End the conversation."""

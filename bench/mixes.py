@@ -1,5 +1,6 @@
 """What is converted: ADK events as a run yields them, and pydantic-ai's events that say the same."""
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -58,6 +59,12 @@ def tool_mix() -> Mix:
         PIECE * 8 * len(turns),
         len(turns),
     )
+
+
+def sound_mix() -> list[Event]:
+    """500 pieces of what a model says, 100 ms each."""
+    sounds = [types.Blob(data=random.Random(n).randbytes(4_800), mime_type="audio/pcm;rate=24000") for n in range(500)]
+    return [_event([types.Part(inline_data=sound)]) for sound in sounds]
 
 
 def _adk_tool_turn(call_id: str) -> list[Event]:

@@ -626,8 +626,8 @@ EXECUTION = [
     Mutant(
         "no refusal inside an agent tool",
         "runs/plugin.py",
-        '            return {"error": _NO_PAUSE}\n',
-        "            return None\n",
+        '        if seen is None:\n            return {"error": _NO_PAUSE}\n',
+        "        if seen is None:\n            return None\n",
         "runs/test_asking.py::test_a_gated_tool_inside_an_agent_tool_is_refused",
     ),
 ]
@@ -1055,8 +1055,8 @@ LIVE = [
     Mutant(
         "live is not live",
         "runs/live.py",
-        "                over = self._over\n",
-        "                over = True\n",
+        "waits for all that is carried.\n                if not self._over:\n",
+        "waits for all that is carried.\n                if False:\n",
         "runs/test_live.py::test_typed_turns_one_connection",
     ),
     Mutant(
@@ -1102,14 +1102,14 @@ LIVE = [
         "runs/live_calls.py",
         "            await self._announced.setdefault(call, asyncio.Event()).wait()\n",
         "            pass\n",
-        "runs/test_live_gate.py::test_a_verdict",
+        "runs/test_live_moments.py::test_a_call_is_the_first_thing_of_a_spoken_turn",
     ),
     Mutant(
         "all live turns are one invocation",
         "runs/live_turns.py",
         "        event.invocation_id = turn.invocation\n        turn.began = True\n",
         "        turn.began = True\n",
-        "runs/test_live.py::test_regenerating_afterwards_rewinds_one_turn",
+        "runs/test_live_turns.py::TestTheTable::test_every_turn_is_an_invocation_of_its_own",
     ),
     Mutant(
         "a response belongs to the turn at hand",
@@ -1193,8 +1193,8 @@ LIVE = [
     Mutant(
         "a call of a turn that was cut is made",
         "runs/live_turns.py",
-        "            self._dropped.update(calls)\n",
-        "",
+        "        if turn.cut and (turn.ended or not responses):\n",
+        "        if turn.cut and not calls and (turn.ended or not responses):\n",
         "runs/test_live_turns.py::TestTheTable",
     ),
     Mutant(
@@ -1209,7 +1209,7 @@ LIVE = [
         "runs/run.py",
         "        return events + await self._seals(adk, gate) + self._ending(cut)\n",
         "        return events + await self._seals(adk, gate)\n",
-        "runs/test_live.py::test_a_model_that_fails_before_its_first_word",
+        "runs/test_turns.py",
     ),
     Mutant(
         "held calls are sealed when nobody comes back",
@@ -1223,7 +1223,7 @@ LIVE = [
         "runs/live.py",
         "                await self._attempt(self._leave_placeholders(each))\n",
         "",
-        "runs/test_live_gate.py",
+        "runs/test_live_moments.py::test_the_model_reads_of_no_call_without_an_answer",
     ),
     Mutant(
         "parked calls stay when somebody speaks",
@@ -1237,7 +1237,7 @@ LIVE = [
         "gate/gate.py",
         "                if (stored := await self._store_move(after)) is not None:\n                    break\n",
         "                stored = await self._store_move(after) or after\n                break\n",
-        "runs/test_live_workers.py::test_of_two_answers_at_once_one_is_taken",
+        "gate/test_gate.py::test_of_yes_and_no_at_once_one_counts_and_the_others_are_late",
     ),
     Mutant(
         "the microphone stays where it was",
@@ -1293,7 +1293,7 @@ LIVE = [
         "runs/lives.py",
         "call_later(seconds, self._end_soon, live)",
         "call_later(0, self._end_soon, live)",
-        "runs/test_live_gate.py::test_a_lost_socket_comes_back_to_its_card",
+        "runs/test_live_moments.py::test_a_conversation_waits_for_who_was_lost",
     ),
     Mutant(
         "reconnecting without end",

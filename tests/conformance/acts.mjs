@@ -50,6 +50,16 @@ const acts = {
     await page.until("a turn", () => page.wire.requests.length > known && page.chat.status === "streaming");
   },
 
+  /** Say something that is not answered yet: a call waits. */
+  async murmur({ page }, { text }) {
+    const heard = page.wire.told("user-transcript").length;
+    const { transport } = page.wire;
+    await transport.startAudio();
+    transport.sendAudioChunk(Int16Array.from(text, (character) => character.charCodeAt(0)));
+    await transport.stopAudio();
+    await page.until("a transcript", () => page.wire.told("user-transcript").slice(heard).some(({ final }) => final));
+  },
+
   interrupt: ({ page }) => page.wire.transport.interrupt(),
 
   /** Wait until the live socket has told so often of this. */
@@ -83,7 +93,8 @@ const acts = {
   /** From here on the chat is used in a new page, made from history; what runs is followed. */
   async load(world, { name, ...options }) {
     world.page = await world.scene.load(name, { ...world.options, ...options });
-    if (world.scene.seen.loaded.active) await world.page.ask(() => world.page.chat.resumeStream());
+    // As `chatOptions` does: what waits in live is open, though nothing is being written.
+    if (world.scene.seen.loaded.active || world.page.isLive) await world.page.ask(() => world.page.chat.resumeStream());
   },
 
   /** The same in mid-answer: come back when `after` is on the new page's screen; `rest` waits for the end. */

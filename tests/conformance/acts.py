@@ -140,6 +140,11 @@ def speak(text: str) -> Act:
     return {"do": "speak", "text": text}
 
 
+def murmur(text: str) -> Act:
+    """Say it aloud while a call waits: it becomes part of that turn."""
+    return now({"do": "murmur", "text": text})
+
+
 def attached(text: str, *files: dict[str, Any]) -> Act:
     """Send files with a message."""
     return {"do": "attach", "text": text, "files": list(files)}

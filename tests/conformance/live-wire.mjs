@@ -71,9 +71,9 @@ export class LiveWire {
 
   /** Hang up, as a page does that changes to another way. */
   async end() {
-    for (const request of this.requests) giveUp(request, "aborted");
     this.transport.close();
     await patiently(this.gone());
+    for (const request of this.requests) giveUp(request, "aborted");
   }
 
   drop() {

@@ -23,6 +23,7 @@ from tests.conformance.acts import (
     deny,
     event,
     load,
+    murmur,
     now,
     say,
     see,
@@ -32,7 +33,20 @@ from tests.conformance.acts import (
 )
 from tests.conformance.cases import Case
 from tests.conformance.demo_cases import IMAGE, SEEN
-from tests.conformance.expected import ANY, STEP, Check, approved, every, failed, holds, tool, verdict
+from tests.conformance.expected import (
+    ANY,
+    STEP,
+    Check,
+    answers,
+    approved,
+    asked,
+    every,
+    holds,
+    shape,
+    speaks,
+    tool,
+    verdict,
+)
 from tests.conformance.gate_expected import HELLO, PAGE, READ_ONE, paid, reads, sealed, spoken, unpaid, void
 from tests.conformance.records import Record, parts_of, text_of
 
@@ -52,8 +66,34 @@ NOT_IN_LIVE = {
     "typed over a verdict that was not executed yet": "What is approved in live is executed at once.",
     "stopped when it is half answered": "What is approved in live is executed at once.",
     "sends half an answer again and again": "What is approved in live is executed at once.",
+    "a child agent cannot ask": "In live it can.",
+    "ask": "In live a card has a deadline: `LIVE_CARDS`.",
+    "browser call that nobody answers": "In live a card has a deadline: `LIVE_CARDS`.",
 }
 """Scenarios of the gate that are none in live, and why."""
+
+
+def _has_a_deadline(record: Record) -> None:
+    (pending,) = record.history["pending"]
+    assert pending["expiresAt"]
+    assert record.page.chunks[-1]["finishReason"] == "tool-calls"
+
+
+LIVE_CARDS = [
+    act(
+        "live: ask",
+        say("pay 5"),
+        check=every(answers(STEP, asked("pay", {"amount": 5}), ANY), _has_a_deadline),
+        left=frozenset({"pay approval-requested"}),
+    ),
+    act(
+        "live: a browser call that nobody answers",
+        say("clock"),
+        check=_has_a_deadline,
+        executor={},
+        left=frozenset({"clock input-available"}),
+    ),
+]
 
 ANSWERING = {"say", "approve", "deny", "give", "together", "audit"}
 """What a person does in one page. In ours a verdict leaves at once: nothing is sent for it."""
@@ -61,7 +101,7 @@ ANSWERING = {"say", "approve", "deny", "give", "together", "audit"}
 
 def stock() -> list[Case]:
     """What a stock client does on a live socket, as over HTTP: its answer ends where somebody has to act."""
-    return [_one_run(case) for case in GATE if case.name not in NOT_IN_LIVE]
+    return [*(_one_run(case) for case in GATE if case.name not in NOT_IN_LIVE), *LIVE_CARDS]
 
 
 def _one_run(case: Case) -> Case:
@@ -90,6 +130,7 @@ LEFT_TO_STOCK = {
     "approved and refused in one send": "Ours sends one answer at a time.",
     "always sends again": "A loop of what is sent automatically; in live nothing has to be.",
     "always sends again while it waits": "A loop of what is sent automatically; in live nothing has to be.",
+    "sends an answer again that was given": "A loop of what is sent automatically; in live nothing has to be.",
 }
 
 
@@ -142,6 +183,12 @@ def _is_silent(record: Record) -> None:
     assert not parts_of(record.page.answer, "data-pcm")
 
 
+def _child_paid(record: Record) -> None:
+    """The ledger does not tell: a child has a session of its own."""
+    (part,) = [part for part in shape(record.page.answer) if part["type"] == "tool-pay"]
+    assert part == paid(8)
+
+
 TALKS = [
     act(
         "live: sound and text",
@@ -159,6 +206,18 @@ TALKS = [
         "live: interrupted while it waits",
         *(begin(say("pay 5 + hold $CHAT")), see("One "), INTERRUPT, told("interrupted"), approve("pay"), REST),
         check=every(holds(STEP, paid(5), STEP, words=f"One {READ_ONE}"), _told("interrupted", 1)),
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: interrupted at the card",
+        *(say("pay 5"), INTERRUPT, approve("pay")),
+        check=every(holds(STEP, paid(5), STEP), speaks),
+        ledger=("pay 5",),
+    ),
+    act(
+        "live: spoken to at the card",
+        *(say("pay 5"), murmur("hello"), approve("pay")),
+        check=every(holds(STEP, paid(5), STEP), speaks, _said("pay 5hello")),
         ledger=("pay 5",),
     ),
     act(
@@ -200,13 +259,13 @@ TALKS = [
     ),
     act(
         "live: spoken",
-        *(load("page"), speak("hello"), speak("add 1 2")),
+        *(speak("hello"), speak("add 1 2")),
         check=every(_said("hello", "add 1 2"), holds(STEP, tool("add", {"a": 1, "b": 2}, {"sum": 3}), STEP)),
         requests=2,
     ),
     act(
         "live: spoken and typed in one chat, and asked",
-        *(load("page"), speak("pay 5"), approve("pay"), say("hello"), speak("pay 6"), deny("pay", 1)),
+        *(speak("pay 5"), approve("pay"), say("hello"), speak("pay 6"), deny("pay", 1)),
         check=every(_said("pay 5", "hello", "pay 6"), holds(STEP, unpaid(6), STEP)),
         requests=3,
         ledger=("pay 5",),
@@ -247,10 +306,15 @@ TALKS = [
         ledger=("slow 5",),
     ),
     act(
+        "live: a child agent asks",
+        *(begin(say("child")), approve("pay"), REST),
+        check=every(reads("child"), _child_paid),
+    ),
+    act(
         "live: nobody answers",
         begin(say("soon 5")),
         REST,
-        check=every(holds(STEP, failed("soon", {"amount": 5}), STEP), reads("in time")),
+        check=every(holds(STEP, void("soon", {"amount": 5}, approval={"id": ANY}), STEP), reads("in time")),
     ),
     act(
         "live: approved elsewhere",
@@ -310,7 +374,8 @@ def _switch(name: str, *acts: Act, stock: bool, waits: bool, **expected: Any) ->
 
 def switches(*, stock: bool) -> Iterator[Case]:
     """A conversation that changes from one way of talking to another, with one history."""
-    asks = 1 if stock else 0
+    # A page of ours that is loaded asks what runs.
+    asks, joins = (1, 0) if stock else (0, 1)
     for way in ("http", "socket"):
         yield _switch(
             f"switch: asked live, approved over {way}",
@@ -327,7 +392,7 @@ def switches(*, stock: bool) -> Iterator[Case]:
             stock=stock,
             waits=False,
             check=holds(STEP, paid(5), STEP, words=READ_ONE, page="second"),
-            requests={"page": 1, "second": 1},
+            requests={"page": 1, "second": 1 + joins},
             ledger=("pay 5",),
         )
         yield _switch(
@@ -337,7 +402,7 @@ def switches(*, stock: bool) -> Iterator[Case]:
             stock=stock,
             waits=False,
             check=holds(STEP, paid(6), STEP, words='pay {"paid": 6}', page="second"),
-            requests={"page": 1, "second": 2 + asks},
+            requests={"page": 1, "second": 2 + asks + joins},
             ledger=("pay 6",),
             behind=PAGE,
         )
@@ -348,7 +413,7 @@ def switches(*, stock: bool) -> Iterator[Case]:
         *(load("three"), say("add 5 6"), HANG_UP),
         *(load("page", over="http"), say("add 7 8")),
         check=holds(STEP, tool("add", {"a": 7, "b": 8}, {"sum": 15}), STEP),
-        requests={"one": 1, "two": 1, "three": 1, "page": 1},
+        requests={"one": 1, "two": 1, "three": 1 + joins, "page": 1},
         behind=frozenset({"one", "two", "three"}),
     )
 

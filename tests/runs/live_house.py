@@ -37,6 +37,8 @@ Modality = Literal["audio", "text"]
 class Ear:
     """One client: it notes all it is told."""
 
+    talks = True
+
     def __init__(self) -> None:
         self.turns: list[tuple[Run, str]] = []
         self.transcripts: list[tuple[str, str, bool]] = []

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from google.adk.events.event import Event
@@ -141,11 +142,51 @@ async def test_speech_takes_back_what_is_parked() -> None:
         await answer.rest()
         link = await here.bridge.live.join(ME, CHAT, ear := Ear())
         await link.activity(start=True)
+        assert await here.pending() == []
         link.audio(bytes(3200))
         await link.activity(start=False)
         await ear.until(lambda ear: ear.turns)
         spoken = await Reader(here.bridge, ear.turns[0][0]).rest()
         assert spoken.text == "Fine."
-        assert await here.pending() == []
         assert here.till.paid == []
         await here.agrees_with(spoken)
+
+
+async def test_a_call_is_the_first_thing_of_a_spoken_turn(tmp_path: Path) -> None:
+    manner = Manner(hears=lambda sound: "pay", transcript="last")
+    turns = [[Call("pay", {"amount": 5})], [Say("Paid.")]]
+    # With a file it takes a while until the turn has begun, and the call is made meanwhile.
+    async with house(turns, manner=manner, db=tmp_path / "state.db") as here:
+        await speak(here)
+        await here.ear.until(lambda ear: ear.turns)
+        answer = await Reader(here.bridge, here.ear.turns[0][0]).until_break()
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert (answer.text, here.till.paid) == ("Paid.", [5])
+        await here.agrees_with(answer)
+
+
+async def test_the_model_reads_of_no_call_without_an_answer() -> None:
+    sessions = InMemorySessionService()
+    async with house([[Call("pay", {"amount": 5})]], sessions=sessions) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.link.close()
+        await answer.rest()
+    session = await sessions.get_session(app_name="teller", user_id=ME, session_id=CHAT)
+    assert session is not None
+    calls = [call.id for event in session.events for call in event.get_function_calls() if call.name == "pay"]
+    answered = [given.id for event in session.events for given in event.get_function_responses()]
+    assert calls
+    assert set(calls) <= set(answered)
+
+
+async def test_a_conversation_waits_for_who_was_lost() -> None:
+    async with house([[Say("One.")], [Say("Two.")]]) as here:
+        await (await here.say("hi")).rest()
+        here.link.leave()
+        await asyncio.sleep(0.05)  # without a grace it would be over by now
+        link = await here.bridge.live.join(ME, CHAT, Ear())
+        assert link.resumed
+        told = await link.send(here.message("again"))
+        assert (await Reader(here.bridge, told.run).rest()).text == "Two."
+        assert len(here.model.live) == 1

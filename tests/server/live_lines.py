@@ -57,6 +57,7 @@ async def talk(site: Site, chat: str = "chat", **given: Any) -> AsyncGenerator[L
     async with line(site, path="/api/live", query=f"?chat={chat}", subprotocols=TALKS, **given) as one:
         live = LiveLine(one.connection)
         assert (await live.next())["type"] == "ready"
+        assert (await live.next())["type"] == "state"
         yield live
 
 

@@ -353,7 +353,8 @@ async def test_the_answer_to_a_stock_client_ends_at_a_break_and_goes_on_with_wha
         frames = await stock.ask(send_frame("pay"))
         chunks = chunks_of(frames)
         assert [chunk["type"] for chunk in chunks[-2:]] == ["finish-step", "finish"]
-        assert chunks[-1] == {"type": "finish", "finishReason": "tool-calls", "messageMetadata": {}}
+        metadata = {"author": "helper", "modelVersion": "scripted"}
+        assert chunks[-1] == {"type": "finish", "finishReason": "tool-calls", "messageMetadata": metadata}
         [asked] = [chunk for chunk in chunks if chunk["type"] == "tool-approval-request"]
         assert (await stock.ask(resume_frame("r7")))[0]["type"] == "no-active"
         part = {

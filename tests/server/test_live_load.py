@@ -4,15 +4,17 @@ import asyncio
 import gc
 import json
 import logging
-import os
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.models.llm_request import LlmRequest
 
 from adkwire import create_app
+from adkwire.runs.bridge import Bridge
 from adkwire.runs.live import LiveRun
 from adkwire.runs.live_queue import LiveQueue
 from adkwire.runs.run import Run
@@ -20,6 +22,7 @@ from adkwire.server.live import LiveSocket
 from adkwire.server.outbox import Outbox
 from adkwire.server.patient_socket import PatientSocket
 from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.testing.steps import Step
 from adkwire.wire.live_frames import LIVE_SUBPROTOCOL
 from tests.runs.chats import heard, scripted, settings
 from tests.runs.conftest import leaked_since
@@ -37,8 +40,10 @@ SOUND = bytes(640)
 MANY = 25
 """Pieces that may wait for the model: half a second. What is dropped is older than two."""
 
-COMES_AND_GOES = 1_000
+BATCHES, VISITS = 5, 100
 AT_ONCE = 10
+CHATS = 7
+KEPT = (LiveRun, LiveQueue, LiveSocket, Outbox, Run)
 TEXT, BINARY, CLOSE = 1, 2, 8
 ENDS = ("end", "error", "no-active")
 
@@ -153,7 +158,7 @@ async def leaves(one: Visitor) -> None:
     await one.until("never")
 
 
-WAYS: tuple[tuple[str, Any], ...] = (
+WAYS: tuple[tuple[str, Callable[[Visitor], Awaitable[None]]], ...] = (
     (LIVE_SUBPROTOCOL, nothing),
     (LIVE_SUBPROTOCOL, looks),
     (LIVE_SUBPROTOCOL, writes),
@@ -167,10 +172,10 @@ WAYS: tuple[tuple[str, Any], ...] = (
 )
 
 
-async def visit(site: Site, number: int) -> None:
+async def visit(site: Site, batch: int, number: int) -> None:
     """Come, do one of the things that people do, and go."""
     subprotocol, act = WAYS[number % len(WAYS)]
-    chat = f"chat-{number // 100}-{number % 7}"
+    chat = f"chat-{batch}-{number % CHATS}"
     named = [("sec-websocket-protocol", subprotocol)] if subprotocol else []
     reply, wire = await knock(site.port, [("host", "localhost"), *named], path=f"/api/live?chat={chat}")
     assert reply.status == 101
@@ -180,37 +185,48 @@ async def visit(site: Site, number: int) -> None:
         wire.drop()
 
 
-def script(request: Any) -> list[Any]:
-    last = request.contents[-1].parts[-1]
-    if last.text == "pay":
-        return [Call("pay", {"amount": 5})]
-    return [Say("one two three four")]
+def script(request: LlmRequest) -> list[Step]:
+    said = heard(request.contents)[-1][1]
+    return [Call("pay", {"amount": 5})] if said == "pay" else [Say("one two three four")]
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def weigh() -> Counter[str]:
+    """How much there is of everything."""
+    gc.collect()
+    found = gc.get_objects()
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    kept = Counter(type(thing).__name__ for thing in found if isinstance(thing, KEPT))
+    return kept + Counter({"objects": len(found), "files": files})
 
 
 @pytest.mark.parametrize("grace", [0, 0.05])
 async def test_500_come_and_go(tmp_path: Path, grace: float, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    given = settings(tmp_path, db="memory:", ui=False, chats_per_minute=0, sockets_per_user=50, live_grace=grace)
-    app = create_app(scripted(ScriptedModel(script=script), Till().pay), settings=given)
-    kinds = (LiveRun, LiveQueue, LiveSocket, Outbox, Run, asyncio.Task)
-    before, weights, files = asyncio.all_tasks(), list[Counter[str]](), list[int]()
+    given = settings(tmp_path, db="memory:", ui=False, chats_per_minute=0, sockets_per_user=AT_ONCE, live_grace=grace)
+    model, before, weights = ScriptedModel(script=script), asyncio.all_tasks(), list[Counter[str]]()
+    app = create_app(scripted(model, Till().pay), settings=given)
+    bridge: Bridge = app.state.bridge
     async with serving(app, ws=PatientSocket) as site:
-        for batch in range(5):
-            for first in range(0, 100, AT_ONCE):
-                async with asyncio.TaskGroup() as tasks:
-                    for number in range(first, first + AT_ONCE):
-                        tasks.create_task(visit(site, batch * 100 + number))
-            await until(lambda: app.state.bridge.live.count == 0)
+        for batch in range(BATCHES):
+            await visits(site, batch)
+            await until(lambda: bridge.live.count == 0)
             for chat in (await site.chats())["chats"]:
-                assert (await site.client.delete(f"/api/chats/{chat['id']}")).status_code < 300
-            gc.collect()
-            weights.append(Counter({"all": len(gc.get_objects())}) + Counter(type(o).__name__ for o in gc.get_objects() if isinstance(o, kinds)))
-            files.append(open_files())
-            print(weights[-1], files[-1])
-    await app.state.bridge.close()
+                assert (await site.client.delete(f"/api/chats/{chat['id']}")).status_code == 204
+            # It remembers every conversation.
+            model.live.clear()
+            model.requests.clear()
+            weights.append(weigh())
+    await bridge.close()
     await until(lambda: not leaked_since(before))
+    assert {weight["files"] for weight in weights} == {weights[0]["files"]}
+    assert weights[-1]["objects"] < weights[1]["objects"] * 1.01
+    # A last one of each chat may be in somebody's context.
+    assert all(weights[-1][kind.__name__] <= CHATS for kind in KEPT)
     assert [record.getMessage() for record in caplog.records] == []
+
+
+async def visits(site: Site, batch: int) -> None:
+    for first in range(0, VISITS, AT_ONCE):
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(first, first + AT_ONCE):
+                tasks.create_task(visit(site, batch, number))

@@ -3,9 +3,11 @@
 import pytest
 
 from adkwire.wire import chunks as c
-from adkwire.wire.breaks import BREAK, chunks_in, is_break
+from adkwire.wire.breaks import break_entry, chunks_in, ends_of, is_break
 from adkwire.wire.profiles import Profile, encode_chunks
 
+ENDS: list[c.Chunk] = [c.FinishStep(), c.Finish(finish_reason="tool-calls", message_metadata={"author": "a"})]
+BREAK = break_entry(ENDS)
 CHUNKS = [c.Start(message_id="m1"), c.Finish(finish_reason="interrupted", message_metadata={})]
 
 
@@ -14,6 +16,7 @@ def test_a_break_is_not_a_chunk() -> None:
 
     assert [is_break(entry) for entry in (first, BREAK, last)] == [False, True, False]
     assert chunks_in([first, BREAK, last, BREAK]) == CHUNKS
+    assert ends_of(BREAK) == ENDS
 
 
 @pytest.mark.parametrize("client", [None, "ai/6.0.0", "ai/7.0.0", "ai/7.0.169"])

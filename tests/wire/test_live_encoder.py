@@ -408,7 +408,8 @@ class TestHeld:
         assert encoder.interlude() == [pause]
 
         fed(encoder, [model(call("c1")), asked(gated("c1"))])
-        assert encoder.interlude() == encoder.interlude() == [c.FinishStep(), pause]
+        told = c.Finish(finish_reason="tool-calls", message_metadata=BY_AGENT)
+        assert encoder.interlude() == encoder.interlude() == [c.FinishStep(), told]
         assert encoder.end()[0] == c.FinishStep()
 
 

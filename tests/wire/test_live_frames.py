@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from adkwire.errors import RequestError, TooLarge, Unprocessable, UnsupportedType
-from adkwire.wire.chunks import Start, TextDelta
+from adkwire.wire.chunks import Finish, FinishStep, Start, TextDelta
 from adkwire.wire.decoder import CallBody, InputLimits, UserMessage
 from adkwire.wire.frames import AbortFrame, FrameLimits, Head, PingFrame, ResumeFrame, SendFrame, decode_head
 from adkwire.wire.live_frames import (
-    BREAK_CHUNKS,
     AudioControlFrame,
     AudioFrame,
     CallSettled,
@@ -361,7 +360,7 @@ def test_chunks_beside_the_log_are_numbered_with_it() -> None:
     entries = encode_chunks([Start(message_id="m"), TextDelta(id="t", delta="a")])
     frames = LiveChunkFrames("r", Profile(), run="run")
     told = [*frames.of(0, entries[:1]), *frames.beside(pcm_chunk(b"")), *frames.of(1, entries[1:])]
-    told += frames.beside(*BREAK_CHUNKS)
+    told += frames.beside(FinishStep(), Finish(finish_reason="tool-calls", message_metadata={}))
     seen = [json.loads(frame) for frame in told]
     assert [(frame["sequence"], frame.get("id"), frame["chunk"]["type"]) for frame in seen] == [
         (0, "run:0", "start"),

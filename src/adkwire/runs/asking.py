@@ -99,6 +99,8 @@ class Asking:
         encoder = Encoder(new_id("msg"), explain=self._keeper.explain)
         run = Run(new_id("run"), key, message, encoder, request=fingerprint(turn))
         before, replace = chat.active, self._keeper.settings.on_busy == "replace"
+        if turn.answers is not None:
+            await self._answering.take_outputs(key, turn.answers)
         for old in before if replace else ():
             old.abort("superseded")
 
@@ -118,8 +120,6 @@ class Asking:
         if await self._keeper.adk.load(run.key, recent=0) is None:
             await self._keeper.adk.create(run.key, title=title_for(run.message), created=self._keeper.clock())
             self._keeper.news.publish(run.key.user, Item(type="chat-updated", chat=run.key.chat))
-        if turn.answers is not None:
-            await self._answering.take_outputs(run.key, turn.answers)
         await self._keeper.seal(run.key, chat, "superseded")
         if turn.trigger == "regenerate-message" or turn.replaces is not None or run.message.id in chat.unheard:
             await self._go_back(chat, run, turn.replaces)

@@ -18,6 +18,11 @@ _GENERATIONS = 65536
 class Listener(Protocol):
     """One client of the conversation. Nothing here waits."""
 
+    @property
+    def talks(self) -> bool:
+        """Whether it can answer a single call at any time; a stock client answers all calls of a step at once."""
+        ...
+
     def turn(self, run: Run, origin: Origin) -> None:
         """A turn begins that it has not asked for."""
         ...

@@ -37,6 +37,11 @@ class Holder(Protocol):
         where things are now."""
         ...
 
+    @property
+    def can_ask_inside(self) -> bool:
+        """Whether somebody could answer an agent inside a tool."""
+        ...
+
     async def inside(self, call: types.FunctionCall, author: str, *, browser: bool) -> None:
         """Show a call of an agent inside a tool, which the session does not have."""
         ...

@@ -11,14 +11,14 @@ Sound passes by: it is handed to those who listen, counted, and never stored.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from google.adk.events.event import Event
 from google.genai import types
 
 from adkwire.errors import RequestError
-from adkwire.gate.records import OPEN, PendingCall
+from adkwire.gate.records import OPEN, PendingCall, State
 from adkwire.runs.adk import content_of
 from adkwire.runs.audience import Audience
 from adkwire.runs.carried import Carried, Floor, Item
@@ -34,7 +34,8 @@ from adkwire.runs.own_events import is_released, partial_event, placeholder_even
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
 from adkwire.runs.views import title_for
-from adkwire.wire.breaks import BREAK
+from adkwire.wire.breaks import break_entry
+from adkwire.wire.calls import Call, Phase
 from adkwire.wire.decoder import UserMessage
 from adkwire.wire.encoder import ABORTED, Encoder
 from adkwire.wire.profiles import encode_chunks
@@ -57,7 +58,7 @@ class LiveRun:
         self._parked = parked
         self._keeper = keeper
         self._floor = Floor()
-        self._calls = LiveCalls(key, keeper.adk, self._floor)
+        self._calls = LiveCalls(key, keeper.adk, self._floor, self.audience)
         self._connection: Connection | None = None
         self._speaking = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,13 +99,14 @@ class LiveRun:
     ) -> AsyncGenerator[Event, None]:
         """Say a typed message to the model and yield what comes of it."""
         turn = LiveTurn(mark["message"], mark["user"], "typed")
-        with self._carrying(self._carry(turn)) as carried:
+        with ExitStack() as shown:
             async with self._lock:
-                over = self._over
-                if not over:
+                source = self._keeper.adk.turn(key, message, mark, abort)
+                # Carried by now, not before: whoever parks has the lock, and waits for all that is carried.
+                if not self._over:
+                    source = self._events(shown.enter_context(self._carrying(self._carry(turn))), abort)
                     yield Event(author=self._keeper.adk.agent_name, invocation_id=turn.invocation)
                     await self._say(turn, content_of(message), mark)
-            source = self._keeper.adk.turn(key, message, mark, abort) if over else self._events(carried, abort)
             async for event in source:
                 yield event
 
@@ -129,11 +131,11 @@ class LiveRun:
     ) -> AsyncGenerator[Event, None]:
         """Give the agent the answers to parked calls and yield what it does with them."""
         turn = LiveTurn(mark["message"], mark["user"], "typed", invocation=calls[0].invocation, began=True)
-        with self._carrying(self._carry(turn)) as carried:
+        with ExitStack() as shown:
             async with self._lock:
                 source = self._keeper.adk.go_on(key, calls, told, mark, abort)
                 if not self._over:
-                    source = self._events(carried, abort)
+                    source = self._events(shown.enter_context(self._carrying(self._carry(turn))), abort)
                     await self._disconnect()
                     for event in await self._keeper.adk.hand_over(key, calls, told, mark):
                         yield event
@@ -175,7 +177,8 @@ class LiveRun:
                     item.shown.set_result(None)
                 if ends:
                     return
-                await self._pause(carried)
+                if item.event is None or item.event.input_transcription is None:
+                    await self._pause(carried)
         finally:
             watch.cancel()
             await self._catch_up(carried)
@@ -237,21 +240,19 @@ class LiveRun:
     async def _pause(self, carried: Carried) -> None:
         """Where everything waits for somebody, a stock client's response may end."""
         run = carried.run
-        if not carried.inbox.empty() or self._answering or not run.encoder.is_held:
-            run.waits = False
-            return
-        waiting = frozenset(call.id for call in run.encoder.waiting())
-        if not run.waits and not await self._is_answered(waiting):
-            run.waits = True
-            if not run.breaks or run.breaks[-1][0] != run.written - 1:
-                run.breaks.append((run.written, waiting))
-                await run.write(self._keeper.log, [BREAK])
+        held = carried.inbox.empty() and not self._answering and run.encoder.is_held
+        run.waits = held and await self._is_awaited(run.encoder.waiting())
+        if run.waits and (not run.breaks or run.breaks[-1][0] != run.written - 1):
+            run.breaks.append((run.written, frozenset(call.id for call in run.encoder.waiting())))
+            await run.write(self._keeper.log, [break_entry(run.encoder.interlude())])
             self.audience.enter("waiting")
 
-    async def _is_answered(self, calls: Collection[str]) -> bool:
-        """Whether one of these calls has its answer, which is about to be shown."""
-        undecided = {call.call: call for call in await self._keeper.gate.undecided(*self.key)}
-        return any(call not in undecided or undecided[call].state not in OPEN for call in calls)
+    async def _is_awaited(self, calls: Sequence[Call]) -> bool:
+        """Whether each of these calls waits for what it seems to wait for: none has an answer that is yet to be shown."""
+        state = {call.call: call.state for call in await self._keeper.gate.undecided(*self.key)}
+        return all(
+            state.get(call.id) is (State.ASKED if call.phase is Phase.ASKED else State.OFFERED) for call in calls
+        )
 
     @contextmanager
     def answering(self) -> Generator[None, None, None]:

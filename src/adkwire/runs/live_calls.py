@@ -8,6 +8,7 @@ from google.genai import types
 
 from adkwire.gate.gate import ToolGate
 from adkwire.runs.adk import Adk
+from adkwire.runs.audience import Audience
 from adkwire.runs.carried import Carried, Floor, Item
 from adkwire.runs.gated import Place
 from adkwire.runs.history import marked
@@ -19,8 +20,9 @@ from adkwire.runs.sessions import ChatKey
 class LiveCalls:
     """The `Holder` of a conversation's calls."""
 
-    def __init__(self, key: ChatKey, adk: Adk, floor: Floor) -> None:
+    def __init__(self, key: ChatKey, adk: Adk, floor: Floor, audience: Audience) -> None:
         self.key = key
+        self._audience = audience
         self._adk = adk
         self._floor = floor
         self._announced: dict[str, asyncio.Event] = {}
@@ -83,6 +85,11 @@ class LiveCalls:
     def shape(self, call: str, shape: dict[str, Any]) -> None:
         """Note what is to be stamped on the response of a call."""
         self._floor.turns.outputs[call] = shape
+
+    @property
+    def can_ask_inside(self) -> bool:
+        """Whether somebody could answer an agent inside a tool: a stock client cannot, while that tool runs."""
+        return any(listener.talks for listener in self._audience.listeners)
 
     async def inside(self, call: types.FunctionCall, author: str, *, browser: bool) -> None:
         """Show a call of an agent inside a tool, which the session does not have."""

@@ -11,6 +11,7 @@ _SECONDS_OF_SOUND = 2.0
 _PIECE = 0.02
 _MOST_SOUND = round(_SECONDS_OF_SOUND / _PIECE)
 _MOST_PICTURES = 1
+_SOUND = types.Blob(mime_type="audio/pcm;rate=16000", data=b"")
 
 
 class LiveQueue(LiveRequestQueue):
@@ -41,9 +42,8 @@ class LiveQueue(LiveRequestQueue):
 
     def send_sound(self, pcm: bytes) -> None:
         """A piece of the microphone's sound, 16 kHz."""
-        # It is known to be right; to have it checked would be half of what it costs.
-        blob = types.Blob.model_construct(data=pcm, mime_type="audio/pcm;rate=16000")
-        self._waiting.put_nowait(LiveRequest.model_construct(blob=blob))
+        # A copy is not checked, which would be two thirds of what a piece costs.
+        self.send_realtime(_SOUND.model_copy(update={"data": pcm}))
 
 
 class _Newest(asyncio.Queue[LiveRequest]):

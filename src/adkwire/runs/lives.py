@@ -9,11 +9,11 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from adkwire.errors import RequestError, Unprocessable
+from adkwire.errors import Conflict, RequestError, Unprocessable
 from adkwire.gate.records import PendingCall
 from adkwire.runs.answering import Answering
 from adkwire.runs.asking import Asking
-from adkwire.runs.audience import Listener
+from adkwire.runs.audience import Listener, LiveState
 from adkwire.runs.chats import Chat
 from adkwire.runs.keeper import Keeper, Stop
 from adkwire.runs.live import LiveRun
@@ -23,6 +23,7 @@ from adkwire.wire.decoder import TurnInput
 
 logger = logging.getLogger("adkwire")
 
+_NOT_LIVE = "Use /api/chat: a live mode needs a model with a live side."
 _AGAIN = 5.0
 """Seconds until a store that was away is tried again."""
 TAKEN_OVER = "taken-over"
@@ -46,6 +47,7 @@ class Link:
         self.chat = live.key.chat
         self.run = running.id if running is not None else None
         self.generation = live.audience.generation
+        self.state: LiveState = live.audience.state
         self.resumed = resumed
         self._lives = lives
         self._live = live
@@ -106,6 +108,8 @@ class Lives:
         """Come into a chat's conversation, or begin one."""
         key = ChatKey(user, chat_id)
         self._keeper.refuse_when_draining()
+        if not self._keeper.adk.talks:
+            raise Conflict("This agent cannot be talked with live.", hint=_NOT_LIVE)
         stop = Stop(user, chat_id, why=TAKEN_OVER)
         async with self._keeper.owned(key, stop=stop) as chat:
             self._keeper.refuse_when_draining()

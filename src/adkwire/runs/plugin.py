@@ -100,6 +100,8 @@ class GatePlugin(BasePlugin):
         if seen is None:
             return {"error": _NO_PAUSE}
         if holder is not None:
+            if not self._is_ours(context) and not holder.can_ask_inside:
+                return {"error": _NO_PAUSE}
             return await self._hold(seen, holder, args, context)
         if decision.action == "ask":
             context.request_confirmation(hint=decision.hint or "")

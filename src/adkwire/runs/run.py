@@ -163,9 +163,10 @@ class Run:
         await self.write(log, encode_chunks(chunks))
 
     def place_of(self, known: Collection[str]) -> int | None:
-        """The last break that a client has come to which has got the answers of these calls."""
-        asked = frozenset[str]().union(*(waiting for _, waiting in self.breaks))
-        return next((number for number, waiting in reversed(self.breaks) if asked - waiting <= set(known)), None)
+        """The last break that a client has come to which knows what became of these calls of its last step."""
+        meant = [(number, waiting) for number, waiting in self.breaks if not waiting.isdisjoint(known)]
+        asked = frozenset[str]().union(*(waiting for _, waiting in meant))
+        return next((number for number, waiting in reversed(meant) if asked - waiting <= set(known)), None)
 
     async def write(self, log: StreamLog, entries: Sequence[bytes]) -> None:
         """Go on with its stream."""
@@ -300,6 +301,7 @@ class Run:
         with _store_may_be_away():
             if self.stopping:
                 known |= responses_of(await gate.void(*self.key, self._why))
+                known |= await self._given(gate, known)
             for call in () if self.stopping else self.encoder.waiting():
                 if await gate.get(*self.key, call.id) is None:
                     known[call.id] = {"error": LOST}
@@ -308,6 +310,12 @@ class Run:
                 # too late for the stop.
                 await gate.finish(*self.key, call, "executed")
         return self.loose_ends().sealed(known, otherwise=why_not(reason) if self.stopping else None)
+
+    async def _given(self, gate: ToolGate, known: Collection[str]) -> dict[str, Response]:
+        """What a browser has given and the agent has not got any more."""
+        left = [call for call, _ in self.encoder.unsettled_calls() if call not in known]
+        calls = [await gate.get(*self.key, call) for call in left]
+        return responses_of(call for call in calls if call is not None and call.outcome == "answered")
 
     async def _fate(self, gate: ToolGate, call: str, reason: str) -> Response:
         """What is to be said about a call that ran when the run ended. In doubt it may have been executed."""

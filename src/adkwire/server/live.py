@@ -123,7 +123,7 @@ class LiveSocket(LiveReader):
 
     async def _receive(self) -> Ending:
         """Join the chat that the address names, then take frames. A stock client may name it by its first request."""
-        if self._talks or self._chat is not None:
+        if self.talks or self._chat is not None:
             try:
                 await self._join()
             except RequestError as error:
@@ -158,9 +158,10 @@ class LiveSocket(LiveReader):
         self._generation = link.generation
         if self._gone:
             link.leave()
-        if self._talks:
+        if self.talks:
             ready = Ready(chat=link.chat, run=link.run, generation=link.generation, resumed=link.resumed)
             self._out.put(encode_live_frame(ready), first=True)
+            self.state(link.state)
 
     def _why_not(self, error: RequestError) -> Ending:
         logger.info("a live socket was refused: %s", error.message)
@@ -181,7 +182,7 @@ class LiveSocket(LiveReader):
         return self._link
 
     def _take(self, message: Message) -> Ending | None:
-        if not self._talks:
+        if not self.talks:
             return super()._take(message)
         binary = message.get("bytes")
         return self._take_text(message["text"]) if binary is None else self._take_binary(binary)
@@ -254,7 +255,7 @@ class LiveSocket(LiveReader):
                 self._belong_to(frame.turn.chat)
             case ResumeFrame():
                 self._belong_to(frame.chat)
-            case PingFrame() if self._talks:
+            case PingFrame() if self.talks:
                 self._say(Pong(timestamp=frame.timestamp, server_time=round(time.time() * 1000)))
                 return
             case _:
@@ -356,7 +357,7 @@ class LiveSocket(LiveReader):
     async def _follow(self, frame: ResumeFrame, after: Place | None) -> Reading | None:
         await self._join()
         reading = await super()._follow(frame, after)
-        if reading is None or self._talks or after is not None or frame.last_sequence is not None:
+        if reading is None or self.talks or after is not None or frame.last_sequence is not None:
             return reading
         # A stock client that comes anew has seen all there is, and goes on with the answer it gives.
         return await _unless_held(reading)

@@ -16,11 +16,10 @@ from adkwire.server.chat_socket import ChatSocket, Request, note_end, words_of
 from adkwire.server.limits import Rates, Seat
 from adkwire.server.outbox import Ending, Sound
 from adkwire.stores.base import Batch
-from adkwire.wire.breaks import is_break
+from adkwire.wire.breaks import ends_of, is_break
 from adkwire.wire.chunks import Start
 from adkwire.wire.frames import Level, end_frame, start_frame
 from adkwire.wire.live_frames import (
-    BREAK_CHUNKS,
     CallSettled,
     Interrupted,
     LiveChunkFrames,
@@ -53,7 +52,7 @@ class LiveReader(ChatSocket):
     ) -> None:
         super().__init__(socket, user, bridge, rates, seat, ours=ours)
         self._live_bridge = bridge
-        self._talks = talks
+        self.talks = talks
         self._gone = False
         self._generation = 0
         self._last_told = ("", "")
@@ -95,30 +94,30 @@ class LiveReader(ChatSocket):
             note_end(request, batch)
             if told := frames.of(batch.first, batch.entries):
                 await self._out.put(*told)
-            if not self._talks and is_held(batch):
+            if not self.talks and is_held(batch):
                 await self._out.silent()
-                self._out.put(*frames.beside(*BREAK_CHUNKS))
+                self._out.put(*frames.beside(*ends_of(batch.entries[-1])))
                 return
-        if not self._talks:
+        if not self.talks:
             # Its sound is part of the answer, and nothing comes behind the end.
             await self._out.silent()
 
     def _say(self, frame: LiveServerFrame) -> None:
-        if self._talks:
+        if self.talks:
             self._out.put(encode_live_frame(frame))
 
     def _reply(self, name: str, error: RequestError, call: str | None = None) -> None:
         self._say(Refusal(code=error.code, text=words_of(error), frame=name or UNSET, tool_call_id=call or UNSET))
 
     def _notice(self, code: str, text: str) -> None:
-        if self._talks:
+        if self.talks:
             self.notice("warning", code, text)
         else:
             super()._notice(code, text)
 
     def turn(self, run: Run, origin: Origin) -> None:
         """A turn begins that this client has not asked for."""
-        if not self._talks or self._gone or any(request.run == run.id for request in self._requests.values()):
+        if not self.talks or self._gone or any(request.run == run.id for request in self._requests.values()):
             return
         request = Request(f"turn-{run.id}", run.key.chat)
         pushed = TurnPushed(
@@ -166,7 +165,7 @@ class LiveReader(ChatSocket):
         """A piece of what the model says."""
         if is_older(generation, self._generation):
             return
-        if self._talks:
+        if self.talks:
             frame = partial(encode_sound, pcm, generation, position, last=last)
             self._out.put_sound(Sound(generation, len(pcm), frame))
         elif pcm:

@@ -115,7 +115,7 @@ class Encoder:
     def interlude(self) -> list[Chunk]:
         """How a response ends where the message goes on in another one. This encoder goes on as if it had not."""
         end: list[Chunk] = [c.FinishStep()] if self._in_step else []
-        return [*end, c.Finish(finish_reason="tool-calls", message_metadata={})]
+        return [*end, c.Finish(finish_reason="tool-calls", message_metadata=self._facts.as_metadata())]
 
     def release(self, call_id: str) -> list[Chunk]:
         """Let the browser have a call that was held for it."""

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from adkwire.errors import TooLarge, Unprocessable, UnsupportedType
-from adkwire.wire.chunks import Chunk, Data, Finish, FinishStep, encode_chunk
+from adkwire.wire.chunks import Chunk, Data, encode_chunk
 from adkwire.wire.decoder import CallBody, TurnInput, decode_call_answer, decode_json, decode_request
 from adkwire.wire.frames import (
     AbortFrame,
@@ -451,10 +451,6 @@ def pcm_chunk(pcm: bytes) -> Data:
     """A piece of what is said, for a client that takes no binary frames."""
     sound = {"chunk": base64.b64encode(pcm).decode(), "sampleRate": SPEECH_RATE}
     return Data(type="data-pcm", data={**sound, "channels": CHANNELS, "bitDepth": BIT_DEPTH}, transient=True)
-
-
-BREAK_CHUNKS: tuple[Chunk, ...] = (FinishStep(), Finish(finish_reason="tool-calls", message_metadata={}))
-"""How a response to a stock client ends where a person or the browser has to answer first."""
 
 
 class LiveChunkFrames(ChunkFrames):

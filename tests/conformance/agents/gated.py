@@ -258,7 +258,17 @@ def _shop(name: str) -> SequentialAgent:  # pyright: ignore[reportDeprecated]
     return SequentialAgent(name=name, sub_agents=[_till(f"{name}_till"), closing])  # pyright: ignore[reportDeprecated]
 
 
-ASKING = (pay, owe, put, slow, soon, later, crash, lend, trust)
+TOOLS: list[Any] = [
+    *(FunctionTool(tool, require_confirmation=True) for tool in (pay, owe, put, slow, soon, later, crash, lend, trust)),
+    FunctionTool(tip, require_confirmation=is_generous),
+    haggle,
+    add,
+    erase,
+    forbid,
+    where,
+    clock,
+    music,
+]
 street = _shop("street")
 square = ParallelAgent(name="square", sub_agents=[_till("left"), _till("right")])  # pyright: ignore[reportDeprecated]
 """Two other roots: ADK goes on after a question in a sequence or in parallel agents only where they are the root."""
@@ -269,19 +279,5 @@ root_agent = LlmAgent(
         _till("cashier"),
         _shop("shop"),
     ],
-    tools=[
-        *(
-            FunctionTool(tool, require_confirmation=True)
-            for tool in (pay, owe, put, slow, soon, later, crash, lend, trust)
-        ),
-        FunctionTool(tip, require_confirmation=is_generous),
-        AgentTool(_till("child")),
-        haggle,
-        add,
-        erase,
-        forbid,
-        where,
-        clock,
-        music,
-    ],
+    tools=[*TOOLS, AgentTool(_till("child"))],
 )
