@@ -1102,7 +1102,7 @@ LIVE = [
         "runs/live_calls.py",
         "            await self._announced.setdefault(call, asyncio.Event()).wait()\n",
         "            pass\n",
-        "runs/test_live_moments.py::test_a_call_is_the_first_thing_of_a_spoken_turn",
+        "runs/test_live_moments.py::test_a_call_is_not_asked_about_before_it_is_shown",
     ),
     Mutant(
         "all live turns are one invocation",
@@ -1221,8 +1221,8 @@ LIVE = [
     Mutant(
         "no word about a parked call for the model",
         "runs/live.py",
-        "                await self._attempt(self._leave_placeholders(each))\n",
-        "",
+        "        if asked:\n            author, mark = ",
+        "        if asked and False:\n            author, mark = ",
         "runs/test_live_moments.py::test_the_model_reads_of_no_call_without_an_answer",
     ),
     Mutant(
@@ -1356,7 +1356,7 @@ LIVE = [
         "runs/lives.py",
         "        return live is not None and wish.why not in (",
         "        return live is None and wish.why not in (",
-        "runs/test_live_workers.py::test_a_message_to_the_other_is_refused_while_somebody_talks",
+        "runs/test_live_workers.py::test_a_wish_to_go_on_elsewhere_leaves_what_is_being_said",
     ),
     Mutant(
         "the conversation stays at the other worker",

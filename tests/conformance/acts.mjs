@@ -52,12 +52,13 @@ const acts = {
 
   /** Say something that is not answered yet: a call waits. */
   async murmur({ page }, { text }) {
-    const heard = page.wire.told("user-transcript").length;
+    const known = page.wire.told("state").length;
     const { transport } = page.wire;
     await transport.startAudio();
     transport.sendAudioChunk(Int16Array.from(text, (character) => character.charCodeAt(0)));
     await transport.stopAudio();
-    await page.until("a transcript", () => page.wire.told("user-transcript").slice(heard).some(({ final }) => final));
+    // It listens, and then thinks about it.
+    await page.until("an ear", () => page.wire.told("state").length > known + 1);
   },
 
   interrupt: ({ page }) => page.wire.transport.interrupt(),

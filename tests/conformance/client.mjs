@@ -34,7 +34,8 @@ async function perform({ name, chat, drive, keep, ...args }) {
   for (const [key, client] of Object.entries(scene.clients)) clients[key] = await client.record();
   // With `keep` the server learns of the end only when this process is gone.
   if (!keep) for (const client of Object.values(scene.clients)) await client.wire.end?.();
-  return { name, chat, failure, clients, history: await scene.history(), seen: scene.seen };
+  const history = await scene.history().catch(({ message }) => ({ text: message }));
+  return { name, chat, failure, clients, history, seen: scene.seen };
 }
 
 // `$CHAT` in an argument is the chat's id: a name that no other scenario has.

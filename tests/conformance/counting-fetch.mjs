@@ -1,10 +1,11 @@
+import { PATIENCE } from "./signal.mjs";
 import { readLog, SseReader } from "./sse.mjs";
 
 /** More requests than any scenario needs: a client that gets here re-sends for ever. */
 export const GUARD = 8;
 
 /** A stream that never ends is recorded as it stands; pytest sees that it has no end. */
-const PATIENCE = Number(process.env.PATIENCE ?? 20_000) / 2;
+const ENOUGH = PATIENCE / 3;
 
 /** A `fetch` that notes every request and keeps a second reading of every stream it brings. */
 export function countingFetch(changed = () => {}) {
@@ -33,7 +34,7 @@ export function describe(method, path, { trigger = null, messageId = null, messa
 
 /** Wait for it, but not for ever. */
 export function patiently(work) {
-  return Promise.race([work, new Promise((late) => setTimeout(late, PATIENCE).unref())]);
+  return Promise.race([work, new Promise((late) => setTimeout(late, ENOUGH).unref())]);
 }
 
 /** The calls of a message by id, each with its state: what a re-sent message claims. */

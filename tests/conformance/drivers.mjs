@@ -24,7 +24,8 @@ export class Scene {
   }
 
   async history() {
-    const response = await fetch(`${this.base}/api/chats/${encodeURIComponent(this.chat)}`);
+    const signal = AbortSignal.timeout(PATIENCE);
+    const response = await fetch(`${this.base}/api/chats/${encodeURIComponent(this.chat)}`, { signal });
     return response.ok ? response.json() : { status: response.status, text: await response.text() };
   }
 

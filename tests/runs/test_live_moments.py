@@ -2,17 +2,25 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from google.adk.events.event import Event
 from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.session import Session
+from google.genai import types
 
 from adkwire.gate.records import Given
+from adkwire.runs.audience import Audience
+from adkwire.runs.carried import Carried, Floor
+from adkwire.runs.live_calls import LiveCalls
+from adkwire.runs.live_turns import LiveTurn
+from adkwire.runs.run import Run
+from adkwire.runs.sessions import ChatKey
 from adkwire.testing import Call, Say, Show, Wait
 from adkwire.testing.speech import Manner
 from adkwire.wire.breaks import is_break
+from adkwire.wire.decoder import UserMessage
+from adkwire.wire.encoder import Encoder
 from tests.runs.live_house import CHAT, ME, Ear, House, Modality, Reader, house
 
 Moment = Callable[[Event], bool]
@@ -152,11 +160,9 @@ async def test_speech_takes_back_what_is_parked() -> None:
         await here.agrees_with(spoken)
 
 
-async def test_a_call_is_the_first_thing_of_a_spoken_turn(tmp_path: Path) -> None:
+async def test_a_call_is_the_first_thing_of_a_spoken_turn() -> None:
     manner = Manner(hears=lambda sound: "pay", transcript="last")
-    turns = [[Call("pay", {"amount": 5})], [Say("Paid.")]]
-    # With a file it takes a while until the turn has begun, and the call is made meanwhile.
-    async with house(turns, manner=manner, db=tmp_path / "state.db") as here:
+    async with house([[Call("pay", {"amount": 5})], [Say("Paid.")]], manner=manner) as here:
         await speak(here)
         await here.ear.until(lambda ear: ear.turns)
         answer = await Reader(here.bridge, here.ear.turns[0][0]).until_break()
@@ -164,6 +170,24 @@ async def test_a_call_is_the_first_thing_of_a_spoken_turn(tmp_path: Path) -> Non
         await answer.rest()
         assert (answer.text, here.till.paid) == ("Paid.", [5])
         await here.agrees_with(answer)
+
+
+async def test_a_call_is_not_asked_about_before_it_is_shown() -> None:
+    async with house([]) as here:
+        turn, key = LiveTurn("m", "u", "typed"), ChatKey(ME, CHAT)
+        floor = Floor()
+        floor.turns.add(turn, typed=False)
+        floor.turns.adopt(turn, {"c"})
+        floor.carried["m"] = Carried(turn, Run("run", key, UserMessage("u", ()), Encoder("m")))
+        calls = LiveCalls(key, here.bridge._adk, floor, Audience())  # pyright: ignore[reportPrivateUsage]
+        asked = asyncio.create_task(calls.place("c"))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        made = types.Part(function_call=types.FunctionCall(id="c", name="pay"))
+        calls.shown(Event(author="teller", content=types.Content(role="model", parts=[made])))
+        place = await asked
+        assert place is not None
+        assert place.message == "m"
 
 
 async def test_the_model_reads_of_no_call_without_an_answer() -> None:

@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from adkwire.errors import Conflict
 from adkwire.gate.records import Given
-from adkwire.runs import asking
+from adkwire.runs.keeper import STOP, Stop
+from adkwire.stores.sqlite_signals import SqliteSignals
 from adkwire.testing import Call, Say, Wait
 from adkwire.testing.steps import Step
 from tests.runs.live_house import CHAT, ME, Ear, House, Reader, house
@@ -113,20 +115,29 @@ async def test_a_stop_at_the_other_ends_a_live_turn(tmp_path: Path) -> None:
         await there.agrees_with(answer)
 
 
-async def test_a_message_to_the_other_is_refused_while_somebody_talks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "PATIENCE", 1)
+async def test_a_message_to_the_other_is_refused_while_somebody_talks(tmp_path: Path) -> None:
     held = asyncio.Event()
     async with two(tmp_path, [[Say("one "), Wait(held), Say("two")], [Say("Mine.")]]) as (here, there):
         answer = await (await here.say("count")).until(lambda me: "one" in me.text)
-        with pytest.raises(Conflict):
+        with pytest.raises(Conflict, match="live conversation"):
             await there.type("now")
         held.set()
         await answer.rest()
         assert (answer.text, answer.types[-1]) == ("one two", "finish")
         assert "abort" not in answer.types
         assert not here.ear.is_over
+
+
+async def test_a_wish_to_go_on_elsewhere_leaves_what_is_being_said(tmp_path: Path) -> None:
+    async with two(tmp_path, [[Say("one "), Wait(asyncio.Event())]]) as (here, _):
+        answer = await (await here.say("count")).until(lambda me: "one" in me.text)
+        # Wishes are heard in their order: it is the second that ends it.
+        signals = SqliteSignals(tmp_path / "state.db")
+        for why in ("superseded", "stopped"):
+            await signals.send(STOP, msgspec.json.encode(Stop(ME, CHAT, answer.run.id, why)))
+        await signals.close()
+        await answer.rest()
+        assert answer.run.why == "stopped"
 
 
 async def test_a_message_to_the_other_takes_the_chat_when_nobody_is_there(tmp_path: Path) -> None:

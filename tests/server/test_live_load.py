@@ -126,6 +126,14 @@ async def looks(one: Visitor) -> None:
     await one.until("ready")
 
 
+async def hurries(one: Visitor) -> None:
+    """Is gone while the message is handed over, which meets the end of the conversation."""
+    await one.until("ready")
+    one.ask("hi")
+    one.wire.writer.write_eof()
+    await one.until("never")
+
+
 async def writes(one: Visitor) -> None:
     one.ask("hi")
     await one.until("text-delta", *ENDS)
@@ -168,7 +176,7 @@ WAYS: tuple[tuple[str, Callable[[Visitor], Awaitable[None]]], ...] = (
     (LIVE_SUBPROTOCOL, pays),
     ("", pays),
     (LIVE_SUBPROTOCOL, leaves),
-    (LIVE_SUBPROTOCOL, speaks),
+    (LIVE_SUBPROTOCOL, hurries),
 )
 
 

@@ -214,10 +214,13 @@ class Adk:
             live_request_queue=queue,
             run_config=_live_config(self._settings, self._telemetry),
         )
-        with self._sessions.live(key, scribe):
-            async with contextlib.aclosing(events):
-                async for event in events:
-                    yield event
+        with self._sessions.live(key, scribe) as live:
+            try:
+                async with contextlib.aclosing(events):
+                    async for event in events:
+                        yield event
+            finally:
+                self._plugin.forget(live.invocation)
 
     async def hand_over(
         self, key: ChatKey, calls: Sequence[PendingCall], told: Collection[str], mark: Mark

@@ -11,7 +11,7 @@ Sound passes by: it is handed to those who listen, counted, and never stored.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from typing import Any
 
 from google.adk.events.event import Event
@@ -50,7 +50,10 @@ _LISTENING = "I am listening."
 
 
 class LiveRun:
-    """The live side of one chat, as long as somebody is there or may come back."""
+    """The live side of one chat, as long as somebody is there or may come back.
+
+    Whoever needs both takes the chat (`keeper.owned`) before the lock. Who has the lock waits for no run, but to park.
+    """
 
     def __init__(self, key: ChatKey, keeper: Keeper, parked: "Callable[[LiveRun], None]") -> None:
         self.key = key
@@ -107,8 +110,9 @@ class LiveRun:
                     source = self._events(shown.enter_context(self._carrying(self._carry(turn))), abort)
                     yield Event(author=self._keeper.adk.agent_name, invocation_id=turn.invocation)
                     await self._say(turn, content_of(message), mark)
-            async for event in source:
-                yield event
+            async with aclosing(source) as events:
+                async for event in events:
+                    yield event
 
     async def _say(self, turn: LiveTurn, content: types.Content, mark: dict[str, Any]) -> None:
         """Say something to the model: on the connection there is, or in the history that a new one begins with."""
@@ -141,14 +145,15 @@ class LiveRun:
                         yield event
                     self._connect(turn, {call.call for call in calls if not is_released(call)})
                     self.audience.enter("thinking")
-            async for event in source:
-                yield event
+            async with aclosing(source) as events:
+                async for event in events:
+                    yield event
 
     @contextmanager
     def _carrying(self, carried: Carried) -> Generator[Carried, None, None]:
         """While a run shows a turn. However that ends, nothing more of the turn is shown."""
         turn = carried.turn
-        turn.carried = True
+        turn.carried = turn.began = True
         self._floor.carried[turn.message] = carried
         try:
             yield carried
@@ -156,7 +161,8 @@ class LiveRun:
             self._floor.carried.pop(turn.message, None)
             if not self._over and not turn.over and not turn.cut:
                 self._floor.turns.cut(turn)
-                self._spawn(self._disconnect() if turn.calls else self._give_up(turn), "cut")
+                ends = self._disconnect(self._connection) if turn.calls else self._give_up(turn)
+                self._spawn(ends, "cut")
             if not self._floor.carried and not self._speaking:
                 self.audience.enter("listening")
 
@@ -171,8 +177,10 @@ class LiveRun:
             while True:
                 item = await carried.inbox.get()
                 ends = item.end is not None or abort.is_set()
-                async for event in self._ending(carried, item, abort) if ends else self._shown(carried, item):
-                    yield event
+                steps = self._ending(carried, item, abort) if ends else self._shown(carried, item)
+                async with aclosing(steps) as events:
+                    async for event in events:
+                        yield event
                 if item.shown is not None and not item.shown.done():
                     item.shown.set_result(None)
                 if ends:
@@ -248,7 +256,7 @@ class LiveRun:
             self.audience.enter("waiting")
 
     async def _is_awaited(self, calls: Sequence[Call]) -> bool:
-        """Whether each of these calls waits for what it seems to wait for: none has an answer that is yet to be shown."""
+        """Whether each of these calls waits for what it seems to: none has an answer that is yet to be shown."""
         state = {call.call: call.state for call in await self._keeper.gate.undecided(*self.key)}
         return all(
             state.get(call.id) is (State.ASKED if call.phase is Phase.ASKED else State.OFFERED) for call in calls
@@ -384,10 +392,12 @@ class LiveRun:
         carried = self._floor.carried.get(turn.message)
         return {"chunks": carried.chunks, "ms": carried.ms} if carried is not None and carried.chunks else None
 
-    async def _disconnect(self) -> None:
-        """End the connection, whatever it is doing."""
-        connection, self._connection = self._connection, None
-        self._speaking = False
+    async def _disconnect(self, connection: Connection | None = None) -> None:
+        """End the connection, whatever it is doing; or that one, though there may be another by now."""
+        connection = connection or self._connection
+        if connection is self._connection:
+            self._connection = None
+            self._speaking = False
         if connection is not None:
             await connection.close()
         self._calls.forget()
@@ -399,7 +409,9 @@ class LiveRun:
         self._connection = None
         self._speaking = False
         for carried in list(self._floor.carried.values()):
-            carried.inbox.put_nowait(Item(end="over") if error is None else Item(error=error))
+            waits = carried.run.encoder.is_held
+            carried.inbox.put_nowait(Item(end="over") if error is None or waits else Item(error=error))
+            self._spawn(self._park_turn(carried), "lost")
         self.audience.enter("listening")
 
     async def _prepare(self, chat: Chat) -> None:
@@ -423,7 +435,9 @@ class LiveRun:
         turn = self._floor.turns.of_shown(event)
         if turn is None:
             return
-        carried = self._floor.carried.get(turn.message) or await self._begin(turn)
+        carried = self._floor.carried.get(turn.message)
+        if carried is None and (says(event) or event.input_transcription is not None):
+            carried = await self._begin(turn)
         if carried is None:
             return
         if event.input_transcription is not None:
@@ -475,8 +489,9 @@ class LiveRun:
 
     async def _spoken(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         with self._carrying(carried):
-            async for event in self._events(carried, abort):
-                yield event
+            async with aclosing(self._events(carried, abort)) as events:
+                async for event in events:
+                    yield event
 
     def _carry(self, turn: LiveTurn) -> Carried:
         chat = self._keeper.chats.get(self.key)
@@ -516,8 +531,7 @@ class LiveRun:
             for each in carried:
                 each.inbox.put_nowait(Item(end="over"))
             for each in carried:
-                await each.run.done.wait()
-                await self._attempt(self._leave_placeholders(each))
+                await self._park_turn(each)
             await self._attempt(self._lengthen())
             for task in list(self._tasks):
                 task.cancel()
@@ -536,6 +550,10 @@ class LiveRun:
         for call in await self._keeper.gate.undecided(*self.key):
             if call.live and call.state in OPEN:
                 await self._keeper.gate.park(call)
+
+    async def _park_turn(self, carried: Carried) -> None:
+        await carried.run.done.wait()
+        await self._attempt(self._leave_placeholders(carried))
 
     async def _leave_placeholders(self, carried: Carried) -> None:
         """The model's context is never a call without an answer."""

@@ -64,6 +64,7 @@ class LiveCalls:
             return None
         if call:
             await self._announced.setdefault(call, asyncio.Event()).wait()
+            self._announced.pop(call, None)
         carried = self._floor.carried.get(turn.message)
         if carried is None or turn.cut:
             return None

@@ -43,7 +43,6 @@ class Connection:
         self._watcher = watcher
         self._take = take
         self._lost = lost
-        self._invocation = ""
         self._pump = asyncio.create_task(self._run(), name=f"adkwire-live-{key.chat}")
         self._watch = asyncio.create_task(self._watch_for_deafness(), name=f"adkwire-live-watch-{key.chat}")
 
@@ -62,7 +61,6 @@ class Connection:
         for task in (self._watch, self._pump):
             task.cancel()
         await asyncio.wait([self._watch, self._pump])
-        self._adk.forget(self._invocation)
 
     async def _run(self) -> None:
         HOLDER.set(self._holder)
@@ -71,7 +69,6 @@ class Connection:
         try:
             async with aclosing(self._adk.live(self._key, self.queue, self._turns)) as events:
                 async for event in events:
-                    self._invocation = self._invocation or event.invocation_id
                     await self._take(event)
         except Exception as failure:
             error = failure

@@ -98,7 +98,7 @@ class LiveTurns:
     def add(self, turn: LiveTurn, *, typed: bool) -> LiveTurn:
         """A turn begins behind all others; those before it that never came to be are dropped."""
         for old in self._turns:
-            if not old.began:
+            if not old.began and not old.carried:
                 old.over = old.ended = True
                 # Who types while speaking says one thing.
                 self._utterance = turn if old is self._utterance else self._utterance
@@ -160,8 +160,10 @@ class LiveTurns:
         if event.live_session_resumption_update is not None or event.voice_activity is not None:
             return False
         turn = self._of_stored(event)
-        if turn is None:
-            return False
+        if turn is None or (not turn.began and turn.origin != "typed" and _is_silent(event)):
+            # What an agent notes down while nothing was said yet belongs to no message.
+            event.custom_metadata = marked(event.custom_metadata, {"aside": True})
+            return bool(event.actions.state_delta or event.actions.artifact_delta)
         if not self._learn(turn, event):
             event.custom_metadata = marked(event.custom_metadata, {**turn.mark, "dropped": True})
             return False
@@ -260,6 +262,10 @@ def says(event: Event) -> bool:
     if event.author == "user":
         return False
     return bool(transcript is not None and transcript.text) or any(part.function_response is None for part in parts)
+
+
+def _is_silent(event: Event) -> bool:
+    return not says(event) and event.input_transcription is None and not responses_in(event)
 
 
 def _is_sound(event: Event) -> bool:

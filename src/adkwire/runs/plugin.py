@@ -61,7 +61,7 @@ class GatePlugin(BasePlugin):
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """A live run begins: from now on everybody writes with its handle of the session."""
         if invocation_context.live_request_queue is not None and invocation_context.session_service is self._sessions:
-            self._sessions.opened(invocation_context.session)
+            self._sessions.opened(invocation_context.session, invocation_context.invocation_id)
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext

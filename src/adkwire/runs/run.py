@@ -312,10 +312,10 @@ class Run:
         return self.loose_ends().sealed(known, otherwise=why_not(reason) if self.stopping else None)
 
     async def _given(self, gate: ToolGate, known: Collection[str]) -> dict[str, Response]:
-        """What a browser has given and the agent has not got any more."""
+        """What was decided about calls, or given by a browser, and the agent has not got any more."""
         left = [call for call, _ in self.encoder.unsettled_calls() if call not in known]
         calls = [await gate.get(*self.key, call) for call in left]
-        return responses_of(call for call in calls if call is not None and call.outcome == "answered")
+        return responses_of(call for call in calls if call is not None)
 
     async def _fate(self, gate: ToolGate, call: str, reason: str) -> Response:
         """What is to be said about a call that ran when the run ended. In doubt it may have been executed."""

@@ -54,6 +54,8 @@ class _Live:
 
     scribe: Scribe
     session: Session | None = None
+    invocation: str = ""
+    """What ADK calls the run; to us each of its turns is an invocation of its own."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -81,19 +83,19 @@ class MarkedSessions(BaseSessionService):
         return self._marks[key][0] if key in self._marks else None
 
     @contextlib.contextmanager
-    def live(self, key: ChatKey, scribe: Scribe) -> Generator[None, None, None]:
+    def live(self, key: ChatKey, scribe: Scribe) -> "Generator[_Live, None, None]":
         """While a live run has this chat, its scribe stamps what is stored."""
-        self._live[key] = _Live(scribe)
+        live = self._live[key] = _Live(scribe)
         try:
-            yield
+            yield live
         finally:
             del self._live[key]
 
-    def opened(self, session: Session) -> None:
+    def opened(self, session: Session, invocation: str) -> None:
         """A live run writes with this handle, and so must everybody else."""
         live = self._live.get(ChatKey(session.user_id, session.id))
         if live is not None:
-            live.session = session
+            live.session, live.invocation = session, invocation
 
     def handle(self, key: ChatKey) -> Session | None:
         """The handle of the live run that has this chat."""
