@@ -44,10 +44,19 @@ def _on_sockets(rounds: int) -> list[Line]:
             return in_turn({name: of(name) for name in servers}, rounds)
 
         costs = {name: measured(way) for name, way in _WAYS.items()}
-    return [
+    found = [
         _line(f"live sound {way}, {_SESSIONS} sessions on sockets", cost, _SESSIONS * _PIECES)
         for way, cost in costs.items()
     ]
+    return [*found, _by_cpu(costs["both ways"])]
+
+
+def _by_cpu(costs: dict[str, list[float]]) -> Line:
+    """How many sessions would take all of a core, by what each of them takes."""
+    own, other = (_PIECES * PIECE * _SESSIONS / spread(costs[name]).median for name in (_OURS, _THEIRS))
+    measured = ratios(costs[_THEIRS], costs[_OURS])
+    detail = f"{own:.0f} / {other:.0f} sessions"
+    return Line("live sessions by CPU time", _THEIRS, measured, at_least(1), detail)
 
 
 def _in_process(rounds: int) -> list[Line]:

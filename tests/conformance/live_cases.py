@@ -101,7 +101,16 @@ ANSWERING = {"say", "approve", "deny", "give", "together", "audit"}
 
 def stock() -> list[Case]:
     """What a stock client does on a live socket, as over HTTP: its answer ends where somebody has to act."""
-    return [*(_one_run(case) for case in GATE if case.name not in NOT_IN_LIVE), *LIVE_CARDS]
+    return [*(_one_run(case) for case in GATE if case.name not in {*NOT_IN_LIVE, *STALLED}), *LIVE_CARDS]
+
+
+_DENIED = "Denied at once beside a browser call that is open: no predicate of the SDK sends such a message."
+STALLED = {
+    "not paid, found, told: pay where clock": _DENIED,
+    "not paid, found, stopped: where clock pay": _DENIED,
+    "not paid, lost, stopped: pay where clock": _DENIED,
+}
+"""What a stock client cannot do in live; the package's `sendAutomaticallyWhenSettled` can."""
 
 
 def _one_run(case: Case) -> Case:
@@ -349,14 +358,14 @@ TALKS = [
         "live: two pages, approved in the second",
         *(say("pay 5"), load("second"), approve("pay"), turn("page")),
         check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _same("page", "second")),
-        requests={"page": 1, "second": 1},
+        requests={"page": 1, "second": 2},
         ledger=("pay 5",),
     ),
     act(
         "live: two pages, approved in the first",
         *(say("pay 5"), load("second"), turn("page"), approve("pay"), turn("second")),
         check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _same("page", "second")),
-        requests={"page": 1, "second": 1},
+        requests={"page": 1, "second": 2},
         ledger=("pay 5",),
     ),
 ]

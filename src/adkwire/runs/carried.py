@@ -34,6 +34,8 @@ class Carried:
     inbox: "asyncio.Queue[Item]" = field(default_factory=lambda: asyncio.Queue[Item]())
     early: set[str] = field(default_factory=set[str])
     """Events that were shown before they came here, since the turn had to end."""
+    awaited: frozenset[str] = frozenset()
+    """The calls that somebody was asked to act on, when a response could end last."""
     generation: int | None = None
     chunks: int = 0
     sounded: int = 0

@@ -20,7 +20,7 @@ from google.genai import types
 from adkwire.errors import RequestError
 from adkwire.gate.records import OPEN, PendingCall, State
 from adkwire.runs.adk import content_of
-from adkwire.runs.audience import Audience
+from adkwire.runs.audience import Audience, Listener
 from adkwire.runs.carried import Carried, Floor, Item
 from adkwire.runs.chats import Chat
 from adkwire.runs.history import marked
@@ -68,6 +68,8 @@ class LiveRun:
         self._lock = asyncio.Lock()
         self._untitled = False
         self._answering = 0
+        self._sender: Listener | None = None
+        """Who sent the last answers with a message, and reads what comes of them."""
         self._over = False
         """Whether it was parked: then nothing more is said to it."""
 
@@ -250,8 +252,15 @@ class LiveRun:
         run = carried.run
         held = carried.inbox.empty() and not self._answering and run.encoder.is_held
         run.waits = held and await self._is_awaited(run.encoder.waiting())
+        waiting = frozenset(call.id for call in run.encoder.waiting())
+        if carried.awaited - waiting:
+            # Something was answered, and who has loaded the chat meanwhile has the message and does not read it.
+            carried.awaited = waiting
+            self.audience.turn(run, "server", besides=self._sender)
+            self._sender = None
         if run.waits and (not run.breaks or run.breaks[-1][0] != run.written - 1):
-            run.breaks.append((run.written, frozenset(call.id for call in run.encoder.waiting())))
+            carried.awaited = waiting
+            run.breaks.append((run.written, waiting))
             await run.write(self._keeper.log, [break_entry(run.encoder.interlude())])
             self.audience.enter("waiting")
 
@@ -263,9 +272,10 @@ class LiveRun:
         )
 
     @contextmanager
-    def answering(self) -> Generator[None, None, None]:
+    def answering(self, listener: Listener) -> Generator[None, None, None]:
         """While answers are taken that belong together nobody is told that something waits."""
         self._answering += 1
+        self._sender = listener
         try:
             yield
         finally:
@@ -356,6 +366,7 @@ class LiveRun:
                 carried.turn.hushed = True
                 self.audience.interrupt(carried)
                 await carried.show(Item(hush=True))
+                self._hush(by_speech=by_speech)
         else:
             self.audience.interrupt(carried)
             if carried.turn.said and self._open is not None:
@@ -366,6 +377,10 @@ class LiveRun:
                     await self._disconnect()
             carried.inbox.put_nowait(Item(end="interrupted"))
             await carried.run.done.wait()
+            self._hush(by_speech=by_speech)
+
+    def _hush(self, *, by_speech: bool) -> None:
+        """Tell the model that nobody listens; who speaks tells it so."""
         if not by_speech and (connection := self._open) is not None:
             connection.hush()
 

@@ -89,6 +89,8 @@ class LiveTurns:
         self.outputs: dict[str, dict[str, Any]] = {}
         """What is to be stamped beside responses, by call."""
         self.sounded = sounded
+        self._own: Event | None = None
+        """The event of ours that is just being stored: whoever stores it also shows it."""
 
     @property
     def current(self) -> LiveTurn | None:
@@ -155,7 +157,8 @@ class LiveTurns:
 
     def stamp(self, event: Event) -> bool:
         """Make an event that ADK is about to store part of its turn; False leaves it out."""
-        if not stamp_of(event).keys().isdisjoint({"message", "aside"}):
+        self._own = event if not stamp_of(event).keys().isdisjoint({"message", "aside"}) else None
+        if self._own is not None:
             return True
         if event.live_session_resumption_update is not None or event.voice_activity is not None:
             return False
@@ -174,9 +177,15 @@ class LiveTurns:
         if turn.ending == event.id and (audio := self.sounded(turn)) is not None:
             mark = {**mark, "audio": audio}
         event.custom_metadata = marked(event.custom_metadata, mark)
-        if event.author != "user" or event.input_transcription is not None:
-            turn.unshown[event.id] = event
         return True
+
+    def stored(self, event: Event) -> None:
+        """An event is in the session; all but what the user typed is also to be shown."""
+        stamp = stamp_of(event)
+        turn = next((turn for turn in self._turns if turn.message == stamp.get("message")), None)
+        ours = self._own is event
+        if turn is not None and not ours and (event.author != "user" or event.input_transcription is not None):
+            turn.unshown[event.id] = event
 
     def _of_stored(self, event: Event) -> LiveTurn | None:
         if responses := responses_in(event):

@@ -131,9 +131,9 @@ class Lives:
                 "A live conversation goes on; it is not answered again.", hint="Use /api/chat to regenerate or edit."
             )
         if turn.message is None and turn.answers is not None:
-            with live.answering():
+            with live.answering(listener):
                 run = await self._answering.repost(live.key, turn.answers, live=True)
-            after = run.place_of({answer.call for answer in turn.answers.calls})
+            after = run.place_of({*turn.answers.denied, *(answer.call for answer in turn.answers.calls)})
             if after is None and run.active:
                 live.audience.turn(run, "server", besides=listener)
             return Told(run, after)

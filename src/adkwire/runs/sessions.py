@@ -47,6 +47,10 @@ class Scribe(Protocol):
         """Stamp an event that is about to be stored; False leaves it out of the session."""
         ...
 
+    def stored(self, event: Event) -> None:
+        """It is stored."""
+        ...
+
 
 @dataclass
 class _Live:
@@ -107,7 +111,11 @@ class MarkedSessions(BaseSessionService):
         live = self._live.get(ChatKey(session.user_id, session.id))
         if live is not None:
             async with live.lock:
-                return await self._inner.append_event(session, event) if live.scribe.stamp(event) else event
+                if not live.scribe.stamp(event):
+                    return event
+                stored = await self._inner.append_event(session, event)
+                live.scribe.stored(event)
+                return stored
         marks = self._marks.get(ChatKey(session.user_id, session.id))
         if marks is not None:
             mark, said = marks

@@ -75,6 +75,8 @@ class Answers(NamedTuple):
 
     message: str
     calls: tuple[CallAnswer, ...]
+    denied: tuple[str, ...] = ()
+    """Calls of which it says that they were denied, which is no answer any more."""
 
 
 class TurnInput(NamedTuple):
@@ -282,7 +284,14 @@ def _answers(message: _Message) -> Answers:
         first = found.setdefault(answer.call, answer)
         if first is not None and not same_value(msgspec.to_builtins(first), msgspec.to_builtins(answer)):
             found[answer.call] = None  # It says two things: neither counts.
-    return Answers(message_id, tuple(answer for answer in found.values() if answer is not None))
+    denied = tuple(filter(None, map(_denied, _tool_parts(message))))
+    return Answers(message_id, tuple(answer for answer in found.values() if answer is not None), denied)
+
+
+def _denied(raw: bytes) -> str | None:
+    """The call of a part that says it was denied."""
+    part = _tool_part_of(raw)
+    return part.tool_call_id if part is not None and part.state == "output-denied" else None
 
 
 def _tool_parts(message: _Message) -> list[bytes]:
@@ -311,9 +320,16 @@ def _kind_of(raw: bytes) -> str:
 
 def _answer(raw: bytes) -> CallAnswer | None:
     """What a tool's part answers; None when it answers nothing, or is not as a client would have it."""
+    part = _tool_part_of(raw)
     try:
-        part = decode_json(_tool_part, raw)
-        return _checked_answer(part) if not (part.provider_executed or part.preliminary) else None
+        return _checked_answer(part) if part and not (part.provider_executed or part.preliminary) else None
+    except RequestError:
+        return None
+
+
+def _tool_part_of(raw: bytes) -> _ToolPart | None:
+    try:
+        return decode_json(_tool_part, raw)
     except RequestError:
         return None
 

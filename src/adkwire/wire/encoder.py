@@ -13,6 +13,7 @@ What is said aloud (`transcripts.py`) is apart from what is written. An answer o
 Whatever was opened is closed before an `error`, an `abort` or a `finish` leaves.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from adkwire.wire import chunks as c
@@ -126,18 +127,18 @@ class Encoder:
     def feed(self, event: "Event") -> list[Chunk]:
         """The chunks this event adds."""
         out: list[Chunk] = []
-        if stamp_of(event).get("aside") is True:
-            return out
-        if event.input_transcription is not None:
-            return heard(event)
-        self._now = shown_at(event)
-        if event.output_transcription is not None:
-            self._transcribed(event, event.output_transcription, out)
-        parts = event.content.parts if event.content is not None else None
+        content = event.content
         if event.partial:
-            if parts:
-                self._partial(event, parts, out)
+            self._now = event.timestamp
+            if content is not None:
+                self._partial(event, content.parts or (), out)
+            else:
+                self._speech(event, out)
             return out
+        if event.custom_metadata and stamp_of(event).get("aside") is True:
+            return out
+        self._now = shown_at(event) if event.custom_metadata else event.timestamp
+        parts = content.parts if content is not None else self._speech(event, out)
         if parts:
             self._complete(event, parts, out)
         elif event.output is not None and event.author != "user":
@@ -147,6 +148,13 @@ class Encoder:
         self._sources_of(event, out)
         self._actions(event, out)
         return out
+
+    def _speech(self, event: "Event", out: list[Chunk]) -> None:
+        """What was said aloud, by the model or to it."""
+        if event.output_transcription is not None:
+            self._transcribed(event, event.output_transcription, out)
+        elif event.input_transcription is not None:
+            out += heard(event)
 
     def pause(self) -> list[Chunk]:
         """Close what is open, and let the browser have the calls that were held for it. The message may go on."""
@@ -207,7 +215,7 @@ class Encoder:
         """Whether a text of this speaker goes on, or went on when this was shown, which no step may cut in two."""
         return self._in_step and (speaker.kind != "" or speaker.until > self._now)
 
-    def _partial(self, event: "Event", parts: "list[types.Part]", out: list[Chunk]) -> None:
+    def _partial(self, event: "Event", parts: "Sequence[types.Part]", out: list[Chunk]) -> None:
         for part in parts:
             text = part.text
             if text:
