@@ -71,7 +71,8 @@ async def test_waiting_in_vain_leaves_nothing_behind(log: StreamLog) -> None:
     before = futures()
     for _ in range(20):
         await log.read("run", 0, 0.001)
-    assert futures() == before
+    # Those that other tests have left may be gone meanwhile.
+    assert futures() <= before
 
 
 async def test_workers_without_a_board_are_alone() -> None:

@@ -32,6 +32,7 @@ logger = logging.getLogger("adkwire")
 STOP = "stop"
 """The topic on which workers ask each other to stop what they write."""
 _LOOK = 0.1
+_LOOKS = 5
 _LET_GO_AGAIN = 5.0
 _LIVE = "This chat is in a live conversation."
 _USE_LIVE = "Use the live connection, or close it."
@@ -184,9 +185,12 @@ class Keeper:
         await (self.signals.acquire(name) if here else self.signals.release(name))
 
     async def refuse_when_live_elsewhere(self, key: ChatKey) -> None:
-        """While somebody talks on another worker nobody writes here."""
-        if await self.signals.holder(_live_lease(key)) not in (None, self.signals.worker):
-            raise Conflict(_LIVE, hint=_USE_LIVE)
+        """While somebody talks on another worker nobody writes here. Who has just hung up may not be noticed yet."""
+        for _ in range(_LOOKS):
+            if await self.signals.holder(_live_lease(key)) in (None, self.signals.worker):
+                return
+            await asyncio.sleep(_LOOK)
+        raise Conflict(_LIVE, hint=_USE_LIVE)
 
     async def stopped_elsewhere(self, key: ChatKey, head: RunHead, wish: "Stop") -> bool:
         """Have another worker stop what it writes; says whether the chat stays with it, as with a conversation."""
