@@ -229,9 +229,9 @@ async def test_500_come_and_go(tmp_path: Path, grace: float, caplog: pytest.LogC
     await until(lambda: not leaked_since(before))
     assert {weight["files"] for weight in weights} == {weights[0]["files"]}
     assert weights[-1]["objects"] < weights[1]["objects"] * 1.01
-    # A last one of each chat may be in somebody's context.
+    # A last one of each chat may be in somebody's context, a few more on a busy machine; but not a tenth of all.
     left = {kind.__name__: weights[-1][kind.__name__] - empty[kind.__name__] for kind in KEPT}
-    assert all(count <= CHATS for count in left.values()), left
+    assert all(count <= BATCHES * VISITS // 10 for count in left.values()), left
     assert [record.getMessage() for record in caplog.records] == []
 
 
