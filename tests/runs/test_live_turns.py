@@ -10,7 +10,8 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adkwire.runs.live_turns import LiveTurn, LiveTurns, stamp_of
+from adkwire.runs.live_turns import LiveTurn, LiveTurns
+from adkwire.wire.parts import stamp_of
 
 AGENT = "teller"
 

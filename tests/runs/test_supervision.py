@@ -14,9 +14,10 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkwire.runs import live_connection, watched_model
+from adkwire.runs.sessions import ChatKey
 from adkwire.runs.watched_model import Supervision, TooManyLostError
 from adkwire.testing import Call, Drop, GoAway, Resumption, Say, ScriptedModel, Wait
-from tests.runs.live_house import House, Reader, house
+from tests.runs.live_house import CHAT, ME, House, Reader, house
 
 HANDLE, NO_HANDLE = Resumption(), Resumption(resumable=False)
 BACK = ["reconnecting", "reconnected"]
@@ -281,8 +282,9 @@ async def test_a_connection_that_is_slow_is_not_deaf() -> None:
     held = asyncio.Event()
     async with house([[Say("One "), Wait(held), Say("two.")]]) as here:
         answer = await (await here.say("hi")).until(lambda me: "One" in me.text)
-        with impatience():
-            await asyncio.sleep(0.15)  # longer than anything may wait, and nothing waits
+        live = here.bridge.live._lives[ChatKey(ME, CHAT)]
+        assert live._connection is not None
+        assert live._connection.queue.neglected() == 0, "nothing waits, however long the model takes"
         held.set()
         await answer.rest()
         assert (answer.text, here.ear.notices) == ("One two.", [])

@@ -294,7 +294,7 @@ class Answering:
             event = verdict_event(call, turn.mark)
             await self._keeper.adk.append(key, [event])
             out += encoder.feed(event)
-        await self._keeper.told(run, [*out, *encoder.end()])
+        await run.tell(self._keeper.log, [*out, *encoder.end()])
         chat.continue_with(run)
         return run
 
@@ -320,7 +320,8 @@ class Answering:
     async def _refused(self, key: ChatKey, answers: Answers, errors: Sequence[RequestError]) -> Run:
         """Say why nothing is done, in a stream: an error ends every client's loop."""
         run = Run(new_id("run"), key, UserMessage("", ()), Encoder(answers.message))
-        return await self._keeper.told(run, [Start(message_id=answers.message), Error(error_text=errors[0].message)])
+        await run.tell(self._keeper.log, [Start(message_id=answers.message), Error(error_text=errors[0].message)])
+        return run
 
 
 def _announced(turn: Turn) -> set[str]:

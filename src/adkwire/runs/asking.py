@@ -83,7 +83,8 @@ class Asking:
             return None
         encoder, chunks = found.encoder(self._keeper.explain)
         run = Run(new_id("run"), key, message, encoder)
-        return await self._keeper.told(run, [*chunks, *encoder.end()])
+        await run.tell(self._keeper.log, [*chunks, *encoder.end()])
+        return run
 
     async def _message(self, key: ChatKey, turn: TurnInput) -> UserMessage:
         """The message to run: the one that came, or the stored one that a regeneration names."""

@@ -24,7 +24,6 @@ from adkwire.runs.run import STOP_PATIENCE, Prepare, Run, Source
 from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
 from adkwire.stores.base import RunHead, Signals, StreamLog
-from adkwire.wire.chunks import Chunk
 from adkwire.wire.failures import Explain
 
 logger = logging.getLogger("adkwire")
@@ -239,11 +238,6 @@ class Keeper:
 
     def _ended(self, run: Run) -> None:
         self.news.publish(run.key.user, Item(type="run-ended", chat=run.key.chat, run=run.id))
-
-    async def told(self, run: Run, chunks: Sequence[Chunk]) -> Run:
-        """A run that is over before it began: it only has something to say."""
-        await run.tell(self.log, chunks)
-        return run
 
     def left(self, run: Run) -> None:
         """Stop a run that nobody reads any more, if the settings say so."""

@@ -30,7 +30,7 @@ from google.adk.events.event import Event
 
 from adkwire.runs.history import mark_of, marked
 from adkwire.runs.ids import new_id
-from adkwire.wire.parts import STAMP
+from adkwire.wire.parts import stamp_of
 
 Origin: TypeAlias = Literal["typed", "voice", "server"]
 
@@ -84,7 +84,6 @@ class LiveTurns:
         self._turns: list[LiveTurn] = []
         self._typed: deque[LiveTurn] = deque()
         self._of_call: dict[str, LiveTurn] = {}
-        self._dropped: set[str] = set()
         self._utterance: LiveTurn | None = None
         self.outputs: dict[str, dict[str, Any]] = {}
         """What is to be stamped beside responses, by call."""
@@ -119,8 +118,8 @@ class LiveTurns:
         return last
 
     def of_call(self, call: str) -> LiveTurn | None:
-        """The turn in which a call was made; None when nobody wants to know of it."""
-        return None if call in self._dropped else self._of_call.get(call)
+        """The turn in which a call was made; None when it was cut by then, and nobody wants to know of the call."""
+        return self._of_call.get(call)
 
     def adopt(self, turn: LiveTurn, calls: set[str]) -> None:
         """A turn goes on that had made calls before this run."""
@@ -221,7 +220,6 @@ class LiveTurns:
         """What an event means for its turn; says whether it is kept."""
         calls, responses = calls_in(event), responses_in(event)
         if turn.cut and (turn.ended or not responses):
-            self._dropped.update(calls)
             turn.interrupted = turn.interrupted or bool(event.interrupted)
             if event.turn_complete:
                 turn.over, turn.ending = True, event.id
@@ -247,11 +245,6 @@ class LiveTurns:
             self._turns.remove(turn)
         known = set(map(id, self._turns))
         self._of_call = {call: turn for call, turn in self._of_call.items() if id(turn) in known}
-
-
-def stamp_of(event: Event) -> dict[str, Any]:
-    """What our stamp on an event says."""
-    return (event.custom_metadata or {}).get(STAMP) or {}
 
 
 def calls_in(event: Event) -> set[str]:
