@@ -1171,14 +1171,14 @@ LIVE = [
     ),
     Mutant(
         "what was said when it was interrupted is lost",
-        "runs/live.py",
+        "runs/showing.py",
         "        for unsaved in carried.run.encoder.unsaved():\n",
         "        for unsaved in carried.run.encoder.unsaved()[:0]:\n",
         "runs/test_live.py runs/test_live_gate.py::test_an_interruption_while_a_call_waits",
     ),
     Mutant(
         "what was stored and not shown is stored again",
-        "runs/live.py",
+        "runs/showing.py",
         "        for event in list(carried.turn.unshown.values()):\n",
         "        for event in list(carried.turn.unshown.values())[:0]:\n",
         "runs/test_live_moments.py::test_cut_between_storing_and_showing",
@@ -1220,7 +1220,7 @@ LIVE = [
     ),
     Mutant(
         "no word about a parked call for the model",
-        "runs/live.py",
+        "runs/showing.py",
         "        if asked:\n            author, mark = ",
         "        if asked and False:\n            author, mark = ",
         "runs/test_live_moments.py::test_the_model_reads_of_no_call_without_an_answer",

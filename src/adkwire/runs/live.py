@@ -11,14 +11,14 @@ Sound passes by: it is handed to those who listen, counted, and never stored.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator, Sequence
-from contextlib import ExitStack, aclosing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager
 from typing import Any
 
 from google.adk.events.event import Event
 from google.genai import types
 
 from adkwire.errors import RequestError
-from adkwire.gate.records import OPEN, PendingCall, State
+from adkwire.gate.records import OPEN, PendingCall
 from adkwire.runs.adk import content_of
 from adkwire.runs.audience import Audience, Listener
 from adkwire.runs.carried import Carried, Floor, Item
@@ -30,15 +30,13 @@ from adkwire.runs.live_calls import LiveCalls
 from adkwire.runs.live_connection import Connection
 from adkwire.runs.live_turns import LiveTurn, LiveTurns, calls_in, says
 from adkwire.runs.news import Item as NewsItem
-from adkwire.runs.own_events import is_released, partial_event, placeholder_event, question_event
+from adkwire.runs.own_events import is_released, question_event
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
+from adkwire.runs.showing import Showing
 from adkwire.runs.views import title_for
-from adkwire.wire.breaks import break_entry
-from adkwire.wire.calls import Call, Phase
 from adkwire.wire.decoder import UserMessage
-from adkwire.wire.encoder import ABORTED, Encoder
-from adkwire.wire.profiles import encode_chunks
+from adkwire.wire.encoder import Encoder
 
 logger = logging.getLogger("adkwire")
 
@@ -66,10 +64,8 @@ class LiveRun:
         self._speaking = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
+        self._showing = Showing(key, keeper, self._floor, self._calls, self.audience, self._silence)
         self._untitled = False
-        self._answering = 0
-        self._sender: Listener | None = None
-        """Who sent the last answers with a message, and reads what comes of them."""
         self._over = False
         """Whether it was parked: then nothing more is said to it."""
 
@@ -109,7 +105,7 @@ class LiveRun:
                 source = self._keeper.adk.turn(key, message, mark, abort)
                 # Carried by now, not before: whoever parks has the lock, and waits for all that is carried.
                 if not self._over:
-                    source = self._events(shown.enter_context(self._carrying(self._carry(turn))), abort)
+                    source = self._showing.events(shown.enter_context(self._carrying(self._carry(turn))), abort)
                     yield Event(author=self._keeper.adk.agent_name, invocation_id=turn.invocation)
                     await self._say(turn, content_of(message), mark)
             async with aclosing(source) as events:
@@ -141,7 +137,7 @@ class LiveRun:
             async with self._lock:
                 source = self._keeper.adk.go_on(key, calls, told, mark, abort)
                 if not self._over:
-                    source = self._events(shown.enter_context(self._carrying(self._carry(turn))), abort)
+                    source = self._showing.events(shown.enter_context(self._carrying(self._carry(turn))), abort)
                     await self._disconnect()
                     for event in await self._keeper.adk.hand_over(key, calls, told, mark):
                         yield event
@@ -172,117 +168,6 @@ class LiveRun:
         """A message goes on that somebody has answered the calls of: all are told."""
         self.audience.turn(run, "server")
 
-    async def _events(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
-        """What is shown of one turn, until it is over, cut or stopped."""
-        watch = self._spawn(_tell_of(abort, carried.inbox), "stop")
-        try:
-            while True:
-                item = await carried.inbox.get()
-                ends = item.end is not None or abort.is_set()
-                steps = self._ending(carried, item, abort) if ends else self._shown(carried, item)
-                async with aclosing(steps) as events:
-                    async for event in events:
-                        yield event
-                if item.shown is not None and not item.shown.done():
-                    item.shown.set_result(None)
-                if ends:
-                    return
-                if item.event is None or item.event.input_transcription is None:
-                    await self._pause(carried)
-        finally:
-            watch.cancel()
-            await self._catch_up(carried)
-
-    async def _catch_up(self, carried: Carried) -> None:
-        """When its stream has failed, what the session has of a turn must not be stored once more."""
-        missed = [chunk for event in carried.turn.unshown.values() for chunk in carried.run.encoder.feed(event)]
-        carried.turn.unshown.clear()
-        if missed:
-            await self._attempt(carried.run.write(self._keeper.log, encode_chunks(missed)))
-
-    async def _shown(self, carried: Carried, item: Item) -> AsyncGenerator[Event, None]:
-        if item.error is not None:
-            raise item.error
-        if item.hush:
-            async for event in self._saved(carried):
-                yield event
-        event = item.event
-        if event is not None and event.id not in carried.early:
-            yield event
-            carried.turn.unshown.pop(event.id, None)
-            self._calls.shown(event)
-        if item.offer is not None and (chunks := carried.run.encoder.release(item.offer)):
-            await carried.run.write(self._keeper.log, encode_chunks(chunks))
-
-    async def _ending(self, carried: Carried, item: Item, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
-        """The last of a turn: what was stored and not shown, what was shown and not stored, and how it ended."""
-        stopped, turn = abort.is_set(), carried.turn
-        if stopped and not turn.over:
-            self.audience.interrupt(carried)
-            await self._silence(carried)
-        if stopped or item.end == "interrupted":
-            async for event in self._saved(carried):
-                yield event
-        why = carried.run.why if stopped else "interrupted"
-        for event in await self._calls.end_inside(carried, self._keeper.gate, why):
-            yield event
-        if (stopped or item.end == "interrupted") and not turn.over:
-            event = self._own(carried, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
-            await self._keeper.adk.append(self.key, [event])
-            yield event
-
-    async def _saved(self, carried: Carried) -> AsyncGenerator[Event, None]:
-        """Make session and stream agree on what was said: the session may be ahead, and what it will not get any more
-        is stored as far as it was heard."""
-        for event in list(carried.turn.unshown.values()):
-            carried.early.add(event.id)
-            yield event
-            self._calls.shown(event)
-        carried.turn.unshown.clear()
-        for unsaved in carried.run.encoder.unsaved():
-            event = partial_event(unsaved, carried.turn.invocation, carried.run.mark)
-            if carried.kept is not None and event.content is not None:
-                event.content.parts = [types.Part(text=carried.kept)]
-            await self._keeper.adk.append(self.key, [event])
-            yield event
-        carried.kept = None
-
-    async def _pause(self, carried: Carried) -> None:
-        """Where everything waits for somebody, a stock client's response may end."""
-        run = carried.run
-        held = carried.inbox.empty() and not self._answering and run.encoder.is_held
-        run.waits = held and await self._is_awaited(run.encoder.waiting())
-        waiting = frozenset(call.id for call in run.encoder.waiting())
-        if carried.awaited - waiting:
-            # Something was answered, and who has loaded the chat meanwhile has the message and does not read it.
-            carried.awaited = waiting
-            self.audience.turn(run, "server", besides=self._sender)
-            self._sender = None
-        if run.waits and (not run.breaks or run.breaks[-1][0] != run.written - 1):
-            carried.awaited = waiting
-            run.breaks.append((run.written, waiting))
-            await run.write(self._keeper.log, [break_entry(run.encoder.interlude())])
-            self.audience.enter("waiting")
-
-    async def _is_awaited(self, calls: Sequence[Call]) -> bool:
-        """Whether each of these calls waits for what it seems to: none has an answer that is yet to be shown."""
-        state = {call.call: call.state for call in await self._keeper.gate.undecided(*self.key)}
-        return all(
-            state.get(call.id) is (State.ASKED if call.phase is Phase.ASKED else State.OFFERED) for call in calls
-        )
-
-    @contextmanager
-    def answering(self, listener: Listener) -> Generator[None, None, None]:
-        """While answers are taken that belong together nobody is told that something waits."""
-        self._answering += 1
-        self._sender = listener
-        try:
-            yield
-        finally:
-            self._answering -= 1
-            for carried in self._floor.carried.values():
-                carried.inbox.put_nowait(Item())
-
     async def _silence(self, carried: Carried) -> None:
         turn = carried.turn
         connection = self._open
@@ -294,14 +179,9 @@ class LiveRun:
             if carried.run.why == "stopped":
                 connection.hush()
 
-    def _own(self, carried: Carried, **what: Any) -> Event:
-        """An event of ours that ends a turn."""
-        return Event(
-            author=self._keeper.adk.agent_name,
-            invocation_id=carried.turn.invocation,
-            custom_metadata=marked(None, carried.run.mark),
-            **what,
-        )
+    def answering(self, listener: Listener) -> AbstractContextManager[None]:
+        """While answers are taken that belong together."""
+        return self._showing.answering(listener)
 
     # What the user does.
 
@@ -426,7 +306,7 @@ class LiveRun:
         for carried in list(self._floor.carried.values()):
             waits = carried.run.encoder.is_held
             carried.inbox.put_nowait(Item(end="over") if error is None or waits else Item(error=error))
-            self._spawn(self._park_turn(carried), "lost")
+            self._spawn(self._showing.park(carried), "lost")
         self.audience.enter("listening")
 
     async def _prepare(self, chat: Chat) -> None:
@@ -504,7 +384,7 @@ class LiveRun:
 
     async def _spoken(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         with self._carrying(carried):
-            async with aclosing(self._events(carried, abort)) as events:
+            async with aclosing(self._showing.events(carried, abort)) as events:
                 async for event in events:
                     yield event
 
@@ -546,19 +426,12 @@ class LiveRun:
             for each in carried:
                 each.inbox.put_nowait(Item(end="over"))
             for each in carried:
-                await self._park_turn(each)
-            await self._attempt(self._lengthen())
+                await self._showing.park(each)
+            await self._showing.attempt(self._lengthen())
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self._parked(self)
-
-    async def _attempt(self, step: Coroutine[Any, Any, None]) -> None:
-        """One step of the end. A store that is away does not keep the conversation from ending."""
-        try:
-            await step
-        except RequestError as error:
-            logger.warning("the end of the conversation in chat %s: %s", self.key.chat, error.message)
 
     async def _lengthen(self) -> None:
         """What waits has all the time that parked calls have."""
@@ -566,27 +439,11 @@ class LiveRun:
             if call.live and call.state in OPEN:
                 await self._keeper.gate.park(call)
 
-    async def _park_turn(self, carried: Carried) -> None:
-        await carried.run.done.wait()
-        await self._attempt(self._leave_placeholders(carried))
-
-    async def _leave_placeholders(self, carried: Carried) -> None:
-        """The model's context is never a call without an answer."""
-        asked = [call for call in carried.run.encoder.waiting() if call.ask is not None]
-        if asked:
-            author, mark = self._keeper.adk.agent_name, carried.run.mark
-            await self._keeper.adk.append(self.key, [placeholder_event(asked, author, carried.turn.invocation, mark)])
-
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
         task = asyncio.create_task(work, name=f"adkwire-live-{name}-{self.key.chat}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-async def _tell_of(abort: asyncio.Event, inbox: "asyncio.Queue[Item]") -> None:
-    await abort.wait()
-    inbox.put_nowait(Item())
 
 
 def _speaks(event: Event) -> bool:

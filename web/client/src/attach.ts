@@ -8,7 +8,7 @@ import { settledPart } from "./settled-part.js";
 import { TranscriptText } from "./transcript-text.js";
 import type { ToolPart } from "./tool-part.js";
 
-const MAX_HEARD = 100;
+const MAX_KNOWN = 100;
 /** States that only an approved call has. */
 const APPROVED = new Set(["offered", "executing", "executed"]);
 
@@ -45,6 +45,8 @@ class AttachedChat implements LiveAttachment {
   private readonly output: AttachableChat["addToolOutput"];
   /** What is heard, by the message that it is. */
   private readonly heard = new Map<string, TranscriptText>();
+  /** Calls that were approved, here or elsewhere. */
+  private readonly approved = new Map<string, true>();
 
   constructor(
     private readonly chat: AttachableChat,
@@ -82,16 +84,24 @@ class AttachedChat implements LiveAttachment {
     const heard = this.heard.get(userMessageId) ?? new TranscriptText();
     const before = heard.text;
     heard.add(text, final);
-    this.remember(userMessageId, heard);
+    remember(this.heard, userMessageId, heard);
     this.edit(userMessageId, (message) => ({ ...message, parts: withTranscript(message.parts, before, heard.text) }));
   }
 
   settled(toolCallId: string, state: string): void {
+    if (APPROVED.has(state)) {
+      remember(this.approved, toolCallId, true);
+      return this.transport["~whenRead"](() => this.asked(toolCallId));
+    }
     const message = this.chat.messages.findLast(({ parts }) => parts.some((part) => isCall(part, toolCallId)));
-    if (!message) return;
-    if (this.transport["~isWriting"](message.id)) return this.approved(toolCallId, state);
+    if (!message || this.transport["~isWriting"](message.id)) return;
     const parts = message.parts.map((part) => (isCall(part, toolCallId) ? settledPart(part, state) : part));
     this.edit(message.id, () => ({ ...message, parts }));
+  }
+
+  // AI SDK 6 has no chunk that says so. Only amid an answer, or the chat would take the verdict for its own, and send it.
+  asked(toolCallId: string): void {
+    if (this.approved.has(toolCallId)) this.answered({ toolCallId, status: "approved" });
   }
 
   keep(messageId: string, kept: string): void {
@@ -108,11 +118,6 @@ class AttachedChat implements LiveAttachment {
     const id = this.asking((part) => part.toolCallId === toolCallId)?.approval?.id;
     if (id === undefined || status === undefined) return;
     void this.approve({ id, approved: status === "approved", ...(reason !== undefined && { reason }) });
-  }
-
-  /** Somebody else has approved it. AI SDK 6 has no chunk that says so. */
-  private approved(toolCallId: string, state: string): void {
-    if (APPROVED.has(state)) this.answered({ toolCallId, status: "approved" });
   }
 
   private async show({ requestId, messageId, userMessageId }: TurnFrame): Promise<void> {
@@ -137,12 +142,6 @@ class AttachedChat implements LiveAttachment {
     return calls.find((part) => part.state === "approval-requested" && matches(part));
   }
 
-  private remember(userMessageId: string, heard: TranscriptText): void {
-    this.heard.set(userMessageId, heard);
-    const [oldest] = this.heard.keys();
-    if (this.heard.size > MAX_HEARD && oldest !== undefined) this.heard.delete(oldest);
-  }
-
   private has(messageId: string): boolean {
     return this.chat.messages.some(({ id }) => id === messageId);
   }
@@ -158,6 +157,12 @@ function verdict(toolCallId: string, { approved, reason }: Approval): ToolResult
 
 function outcome({ toolCallId, output, state, errorText = "" }: Output): ToolResultData {
   return state === "output-error" ? { toolCallId, error: errorText } : { toolCallId, result: output ?? null };
+}
+
+function remember<V>(known: Map<string, V>, id: string, value: V): void {
+  known.set(id, value);
+  const [oldest] = known.keys();
+  if (known.size > MAX_KNOWN && oldest !== undefined) known.delete(oldest);
 }
 
 function isCall(part: { type: string }, toolCallId: string): part is ToolPart {

@@ -56,6 +56,11 @@ export class LiveAnswer {
     if (chunk.type === "text-end") this.behindText.splice(0).forEach((task) => this.put(task));
   }
 
+  /** Do something when the chat has what has come so far. */
+  whenRead(task: () => void): void {
+    this.put(task);
+  }
+
   /** Do something when the chat has the text that the server is writing now, which may not even have begun here. */
   whenTextEnded(task: () => void): void {
     this.behindText.push(task);

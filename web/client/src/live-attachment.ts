@@ -8,6 +8,8 @@ export interface LiveAttachment {
   resume(): void;
   /** What the user is heard to say. */
   transcript(userMessageId: string, text: string, final: boolean): void;
+  /** The chat has read that a call asks; somebody else may have approved it already. */
+  asked(toolCallId: string): void;
   /** A call was answered, or taken back. */
   settled(toolCallId: string, state: string): void;
   /** The last text of a message is not what was written but what was heard. */

@@ -151,6 +151,11 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     return [...this.open.values()].some((answer) => answer.messageId === messageId);
   }
 
+  /** @internal Do something in the midst of the answers that are being read, as far as they have come. */
+  "~whenRead"(task: () => void): void {
+    for (const answer of this.open.values()) answer.whenRead(task);
+  }
+
   /** @internal Tell what went wrong where no chat hears of it. */
   "~failed"(error: Error): void {
     this.options.onError?.(error);
@@ -309,7 +314,9 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   private turn(turn: TurnFrame): void {
     if (this.open.has(turn.requestId)) return;
     if (this.attachment === undefined) return this["~failed"](new Error(UNATTACHED));
-    this.begun.set(turn.requestId, this.answer(turn.requestId));
+    const answer = this.answer(turn.requestId);
+    answer.messageId = turn.messageId;
+    this.begun.set(turn.requestId, answer);
     this.socket?.adopt(turn.requestId, this.options.chat);
     this.attachment.turn(turn, Promise.all(this.reading));
   }
@@ -356,6 +363,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   private chunk(answer: LiveAnswer, chunk: UIMessageChunk): void {
     answer.chunk(chunk);
     this.calls.chunk(chunk);
+    if (chunk.type === "tool-approval-request") answer.whenRead(() => this.attachment?.asked(chunk.toolCallId));
     if (chunk.type === "tool-input-available") this.answers.taken(chunk.toolCallId);
     if (chunk.type.startsWith("tool-output-")) this.answers.settled((chunk as { toolCallId: string }).toolCallId);
   }

@@ -1,0 +1,193 @@
+"""What is shown of a turn of a live conversation, so that session and stream agree wherever it ends."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+from google.adk.events.event import Event
+from google.genai import types
+
+from adkwire.errors import RequestError
+from adkwire.gate.records import State
+from adkwire.runs.audience import Audience, Listener
+from adkwire.runs.carried import Carried, Floor, Item
+from adkwire.runs.history import marked
+from adkwire.runs.keeper import Keeper
+from adkwire.runs.live_calls import LiveCalls
+from adkwire.runs.own_events import partial_event, placeholder_event
+from adkwire.runs.sessions import ChatKey
+from adkwire.wire.breaks import break_entry
+from adkwire.wire.calls import Call, Phase
+from adkwire.wire.encoder import ABORTED
+from adkwire.wire.profiles import encode_chunks
+
+logger = logging.getLogger("adkwire")
+
+
+class Showing:
+    """Shows the turns of one conversation; `silence` ends what a model is saying or doing in one of them."""
+
+    def __init__(
+        self,
+        key: ChatKey,
+        keeper: Keeper,
+        floor: Floor,
+        calls: LiveCalls,
+        audience: Audience,
+        silence: Callable[[Carried], Awaitable[None]],
+    ) -> None:
+        self.key = key
+        self._keeper = keeper
+        self._floor = floor
+        self._calls = calls
+        self._audience = audience
+        self._silence = silence
+        self._answering = 0
+        self._sender: Listener | None = None
+        """Who sent the last answers with a message, and reads what comes of them."""
+
+    async def events(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+        """What is shown of one turn, until it is over, cut or stopped."""
+        watch = asyncio.create_task(_tell_of(abort, carried.inbox), name=f"adkwire-live-stop-{self.key.chat}")
+        try:
+            while True:
+                item = await carried.inbox.get()
+                ends = item.end is not None or abort.is_set()
+                steps = self._ending(carried, item, abort) if ends else self._shown(carried, item)
+                async with aclosing(steps) as events:
+                    async for event in events:
+                        yield event
+                if item.shown is not None and not item.shown.done():
+                    item.shown.set_result(None)
+                if ends:
+                    return
+                if item.event is None or item.event.input_transcription is None:
+                    await self._pause(carried)
+        finally:
+            watch.cancel()
+            await self._catch_up(carried)
+
+    async def _catch_up(self, carried: Carried) -> None:
+        """When its stream has failed, what the session has of a turn must not be stored once more."""
+        missed = [chunk for event in carried.turn.unshown.values() for chunk in carried.run.encoder.feed(event)]
+        carried.turn.unshown.clear()
+        if missed:
+            await self.attempt(carried.run.write(self._keeper.log, encode_chunks(missed)))
+
+    async def _shown(self, carried: Carried, item: Item) -> AsyncGenerator[Event, None]:
+        if item.error is not None:
+            raise item.error
+        if item.hush:
+            async for event in self._saved(carried):
+                yield event
+        event = item.event
+        if event is not None and event.id not in carried.early:
+            yield event
+            carried.turn.unshown.pop(event.id, None)
+            self._calls.shown(event)
+        if item.offer is not None and (chunks := carried.run.encoder.release(item.offer)):
+            await carried.run.write(self._keeper.log, encode_chunks(chunks))
+
+    async def _ending(self, carried: Carried, item: Item, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+        """The last of a turn: what was stored and not shown, what was shown and not stored, and how it ended."""
+        stopped, turn = abort.is_set(), carried.turn
+        if stopped and not turn.over:
+            self._audience.interrupt(carried)
+            await self._silence(carried)
+        if stopped or item.end == "interrupted":
+            async for event in self._saved(carried):
+                yield event
+        why = carried.run.why if stopped else "interrupted"
+        for event in await self._calls.end_inside(carried, self._keeper.gate, why):
+            yield event
+        if (stopped or item.end == "interrupted") and not turn.over:
+            event = self._own(carried, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
+            await self._keeper.adk.append(self.key, [event])
+            yield event
+
+    async def _saved(self, carried: Carried) -> AsyncGenerator[Event, None]:
+        """Make session and stream agree on what was said: the session may be ahead, and what it will not get any more
+        is stored as far as it was heard."""
+        for event in list(carried.turn.unshown.values()):
+            carried.early.add(event.id)
+            yield event
+            self._calls.shown(event)
+        carried.turn.unshown.clear()
+        for unsaved in carried.run.encoder.unsaved():
+            event = partial_event(unsaved, carried.turn.invocation, carried.run.mark)
+            if carried.kept is not None and event.content is not None:
+                event.content.parts = [types.Part(text=carried.kept)]
+            await self._keeper.adk.append(self.key, [event])
+            yield event
+        carried.kept = None
+
+    async def _pause(self, carried: Carried) -> None:
+        """Where everything waits for somebody, a stock client's response may end."""
+        run = carried.run
+        held = carried.inbox.empty() and not self._answering and run.encoder.is_held
+        run.waits = held and await self._is_awaited(run.encoder.waiting())
+        waiting = frozenset(call.id for call in run.encoder.waiting())
+        if carried.awaited - waiting:
+            # Something was answered, and who has loaded the chat meanwhile has the message and does not read it.
+            carried.awaited = waiting
+            self._audience.turn(run, "server", besides=self._sender)
+            self._sender = None
+        if run.waits and (not run.breaks or run.breaks[-1][0] != run.written - 1):
+            carried.awaited = waiting
+            run.breaks.append((run.written, waiting))
+            await run.write(self._keeper.log, [break_entry(run.encoder.interlude())])
+            self._audience.enter("waiting")
+
+    async def _is_awaited(self, calls: Sequence[Call]) -> bool:
+        """Whether each of these calls waits for what it seems to: none has an answer that is yet to be shown."""
+        state = {call.call: call.state for call in await self._keeper.gate.undecided(*self.key)}
+        return all(
+            state.get(call.id) is (State.ASKED if call.phase is Phase.ASKED else State.OFFERED) for call in calls
+        )
+
+    @contextmanager
+    def answering(self, listener: Listener) -> Generator[None, None, None]:
+        """While answers are taken that belong together nobody is told that something waits."""
+        self._answering += 1
+        self._sender = listener
+        try:
+            yield
+        finally:
+            self._answering -= 1
+            for carried in self._floor.carried.values():
+                carried.inbox.put_nowait(Item())
+
+    def _own(self, carried: Carried, **what: Any) -> Event:
+        """An event of ours that ends a turn."""
+        return Event(
+            author=self._keeper.adk.agent_name,
+            invocation_id=carried.turn.invocation,
+            custom_metadata=marked(None, carried.run.mark),
+            **what,
+        )
+
+    async def attempt(self, step: Coroutine[Any, Any, None]) -> None:
+        """One step of the end. A store that is away does not keep the conversation from ending."""
+        try:
+            await step
+        except RequestError as error:
+            logger.warning("the end of the conversation in chat %s: %s", self.key.chat, error.message)
+
+    async def park(self, carried: Carried) -> None:
+        """A turn ends while calls of it wait: they are as they would be if ADK had paused."""
+        await carried.run.done.wait()
+        await self.attempt(self._leave_placeholders(carried))
+
+    async def _leave_placeholders(self, carried: Carried) -> None:
+        """The model's context is never a call without an answer."""
+        asked = [call for call in carried.run.encoder.waiting() if call.ask is not None]
+        if asked:
+            author, mark = self._keeper.adk.agent_name, carried.run.mark
+            await self._keeper.adk.append(self.key, [placeholder_event(asked, author, carried.turn.invocation, mark)])
+
+
+async def _tell_of(abort: asyncio.Event, inbox: "asyncio.Queue[Item]") -> None:
+    await abort.wait()
+    inbox.put_nowait(Item())
