@@ -14,6 +14,9 @@ WORKERS ?= 3
 ifeq ($(TESTS),tests)
 COVERED := wire
 SPREAD := -n $(WORKERS) --ignore=tests/wire
+else
+# All tests build the documentation, too.
+COVERED := docs
 endif
 
 .PHONY: help run test wire client lint docs build bench latest soak mutants page browser pins clean
@@ -24,7 +27,7 @@ run: .venv/.stamp $(PAGE) ## set up, build the page if needed, start the demo on
 	$(BIN)/adkwire serve
 
 test: ## set up all it needs, then check everything
-	+@$(MAKE) --no-print-directory -j3 --output-sync=target lint docs client $(PAGE) browser $(COVERED)
+	+@$(MAKE) --no-print-directory -j3 --output-sync=target lint client $(PAGE) browser $(COVERED)
 	$(BIN)/pytest $(SPREAD) $(TESTS)
 
 # Coverage makes tests twice as slow, so it is taken where it is asked for: wire/, by its own tests.

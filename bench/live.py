@@ -21,6 +21,8 @@ _STEP, _MOST = 10, 150
 _LAG = 0.02
 _TRIES = 3
 _IDLE = 200
+_AT_REST, _LOOK = 0.02, 1.0
+"""CPU seconds in so many seconds that are no work: a server that waits still looks after its sockets."""
 
 
 def lines(effort: Effort) -> list[Line]:
@@ -155,9 +157,15 @@ async def _weighed(server: Server) -> float:
 
 
 async def _silent(server: Server, count: int) -> list[Voice]:
-    speakers = await voices(server, count)
-    for voice in speakers:
-        voice.stop()
+    """Clients that have said what they had to say, one after the other, and a server that has nothing more to do."""
+    speakers: list[Voice] = []
+    for _ in range(count):
+        speakers += await voices(server, 1)
+        speakers[-1].stop()
+    used = 0.0
+    while (now := process_cpu(server.pid)) - used > _AT_REST:
+        used = now
+        await asyncio.sleep(_LOOK)
     return speakers
 
 

@@ -26,6 +26,8 @@ class Conversation:
         self._socket = socket
         self._sound = sound
         self._calls: dict[str, str] = {}
+        self._browser: set[str] = set()
+        """Calls that are announced by their text: a page may run them once it gets them whole."""
 
     async def say(self, text: str) -> None:
         """Send a message and show what comes of it."""
@@ -54,8 +56,15 @@ class Conversation:
                 print(chunk["delta"], end="", flush=True)
             case "text-end":
                 print()
+            case "tool-input-start":
+                self._calls[chunk["toolCallId"]] = f"{chunk['toolName']} "
+                self._browser.add(chunk["toolCallId"])
+            case "tool-input-delta":
+                self._calls[chunk["toolCallId"]] += chunk["inputTextDelta"]
+            case "tool-input-available" if chunk["toolCallId"] in self._browser:
+                await self._decline(chunk["toolCallId"])
             case "tool-input-available":
-                self._calls[chunk["toolCallId"]] = f"{chunk['toolName']} {chunk['input']}"
+                self._calls[chunk["toolCallId"]] = f"{chunk['toolName']} {json.dumps(chunk['input'])}"
             case "tool-approval-request":
                 await self._ask(chunk["toolCallId"])
             case _:
@@ -65,6 +74,10 @@ class Conversation:
         print(f"May it {self._calls.get(call, call)}? (y/n) ", end="", flush=True)
         status = "approved" if (await read_line()).startswith("y") else "rejected"
         await self.send("tool_result", data={"toolCallId": call, "status": status})
+
+    async def _decline(self, call: str) -> None:
+        print(f"({self._calls[call]} is for a browser, and this is a terminal)")
+        await self.send("tool_result", data={"toolCallId": call, "error": "This client is a terminal, not a browser."})
 
 
 async def read_line() -> str:
@@ -85,4 +98,6 @@ async def main(server: str, chat: str, file: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(f"{__doc__}\nGive the server, the chat and a file for the sound.")
     asyncio.run(main(*sys.argv[1:]))

@@ -1,19 +1,39 @@
 """Starts a real `adkwire serve` for a test and stops it: free port, awaited by its own ready line."""
 
+import atexit
 import contextlib
+import functools
+import json
 import os
 import re
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Protocol
 
+ROOT = Path(__file__).parents[1]
 READY = re.compile(r"adkwire is ready at (http://\S+)")
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
+
+
+class Process(Protocol):
+    """What a test may ask of the process that a server is."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+    def kill(self) -> None: ...
 
 
 @dataclass
@@ -21,7 +41,7 @@ class Server:
     """A running server: where it answers, what it has printed, its process."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: Process
     lines: list[str] = field(default_factory=list[str])
 
     @property
@@ -36,7 +56,15 @@ class Server:
 
 @contextlib.contextmanager
 def serve(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """Run `adkwire serve *args` in `cwd` on a free port until the block ends."""
+    """Run `adkwire serve *args` in `cwd` on a free port until the block ends; it comes from the nursery."""
+    process, output = _born([*args, "--port", "0"], cwd, clean_environment(env))
+    with process, output, _running(process, output) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def serve_anew(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """The same in an interpreter of its own, as somebody starts it who types the command."""
     process = subprocess.Popen(
         [sys.executable, "-m", "adkwire.cli", "serve", *args, "--port", "0"],
         cwd=cwd,
@@ -45,12 +73,18 @@ def serve(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterat
         stderr=subprocess.STDOUT,
         text=True,
     )
+    assert process.stdout is not None
+    with process.stdout, _running(process, process.stdout) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _running(process: Process, output: IO[str]) -> Iterator[Server]:
     server = Server("", process)
     ready = threading.Event()
 
     def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in output:
             server.lines.append(line)
             if found := READY.search(line):
                 server.url = found[1]
@@ -72,8 +106,75 @@ def serve(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterat
                 process.kill()
                 process.wait(STOP_TIMEOUT)
         reader.join(STOP_TIMEOUT)
-        assert process.stdout is not None
-        process.stdout.close()
+
+
+class _Born(contextlib.AbstractContextManager["_Born"]):
+    """A process of the nursery, which tells how it ended; any number may listen, so nobody takes that away."""
+
+    def __init__(self, report: socket.socket) -> None:
+        self._report = report
+        self.pid = int(report.recv(64))
+        self._code: int | None = None
+
+    def __exit__(self, *_: object) -> None:
+        self._report.close()
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
+
+    def poll(self) -> int | None:
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("adkwire serve", timeout or 0)
+        return code
+
+    def send_signal(self, sig: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, timeout: float | None) -> int | None:
+        if self._code is None and select.select([self._report], [], [], timeout)[0]:
+            self._code = int(self._report.recv(64, socket.MSG_PEEK))
+        return self._code
+
+
+def _born(args: list[str], cwd: Path, env: dict[str, str]) -> tuple[_Born, IO[str]]:
+    heard, printed = os.pipe()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    order = json.dumps({"args": args, "cwd": str(cwd), "env": env}).encode()
+    with theirs:
+        socket.send_fds(_nursery(), [order], [printed, theirs.fileno()])
+    os.close(printed)
+    return _Born(ours), os.fdopen(heard)
+
+
+@functools.cache
+def _nursery() -> socket.socket:
+    """Where to ask for servers; for as long as the tests run."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.nursery", str(theirs.fileno())],
+            cwd=ROOT,
+            env=clean_environment(),
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+
+    @atexit.register
+    def end() -> None:
+        ours.close()
+        process.wait(STOP_TIMEOUT)
+
+    return ours
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

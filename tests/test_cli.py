@@ -22,7 +22,7 @@ from adkwire.cli import main
 from adkwire.errors import ConfigError
 from adkwire.runs.target import check_models, load_target
 from tests.server.sites import body, events, said
-from tests.servers import Server, clean_environment, serve
+from tests.servers import Server, clean_environment, serve, serve_anew
 
 AGENT = """
 from google.adk.agents import LlmAgent
@@ -324,7 +324,7 @@ root_agent = LlmAgent(
 def test_a_terminated_server_lets_the_answer_end(place: Path) -> None:
     write(place / "held.py", HELD)
     with (
-        serve("held.py", cwd=place) as server,
+        serve_anew("held.py", cwd=place) as server,
         httpx.Client(base_url=server.url, timeout=20, trust_env=False) as client,
     ):
         with client.stream("POST", "/api/chat", json=body()) as stream:
@@ -362,7 +362,8 @@ def printed(server: Server, pattern: str) -> str:
 
 def test_a_token_is_made_and_printed_and_works(place: Path) -> None:
     write(place / "an_app.py", APP)
-    with serve("an_app.py", "--auth", "token", "--host", "0.0.0.0", "--db", "memory:", "--no-ui", cwd=place) as server:
+    options = ("--auth", "token", "--host", "0.0.0.0", "--db", "memory:", "--no-ui")
+    with serve_anew("an_app.py", *options, cwd=place) as server:
         token = printed(server, r"#token=(\S+)\n")
         url = server.url.replace("0.0.0.0", "127.0.0.1")
         with httpx.Client(base_url=url, timeout=20, trust_env=False) as client:

@@ -125,7 +125,7 @@ export class ChatClient {
   /** Whether an answer that is still open goes on only when the person has done something. */
   waits() {
     if (!this.isLive || this.chat.status !== "streaming" || !this.wire.mayWait) return false;
-    const open = (this.chat.messages.at(-1)?.parts ?? []).filter(({ type, state }) => type.startsWith("tool-") && !state.startsWith("output-"));
+    const open = (this.chat.messages.at(-1)?.parts ?? []).filter((part) => part.type.startsWith("tool-") && !isAnswered(part));
     return open.length > 0 && open.every((part) => this.isMine(part));
   }
 
@@ -189,6 +189,11 @@ export class ChatClient {
     const seen = { statuses, errors, finishes, toolCalls, data, executions, requests, strange, told, said, sounds };
     return structuredClone({ messages, status, error, ...seen });
   }
+}
+
+/** A denial is told when all else in its step is answered. */
+function isAnswered({ state, approval }) {
+  return state.startsWith("output-") || (state === "approval-responded" && !approval.approved);
 }
 
 function makeWire(ai, base, chat, { sockets, live, lastOnly }, changed) {

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tests.conformance import gate_browser, gate_cases, gate_mixes, gate_overtaken, gate_routes
 from tests.conformance.acts import (
@@ -13,7 +12,6 @@ from tests.conformance.acts import (
     PRESS_STOP,
     RELEASE,
     REST,
-    Act,
     act,
     approve,
     attached,
@@ -101,16 +99,7 @@ ANSWERING = {"say", "approve", "deny", "give", "together", "audit"}
 
 def stock() -> list[Case]:
     """What a stock client does on a live socket, as over HTTP: its answer ends where somebody has to act."""
-    return [*(_one_run(case) for case in GATE if case.name not in {*NOT_IN_LIVE, *STALLED}), *LIVE_CARDS]
-
-
-_DENIED = "Denied at once beside a browser call that is open: no predicate of the SDK sends such a message."
-STALLED = {
-    "not paid, found, told: pay where clock": _DENIED,
-    "not paid, found, stopped: where clock pay": _DENIED,
-    "not paid, lost, stopped: pay where clock": _DENIED,
-}
-"""What a stock client cannot do in live; the package's `sendAutomaticallyWhenSettled` can."""
+    return [*(_one_run(case) for case in GATE if case.name not in NOT_IN_LIVE), *LIVE_CARDS]
 
 
 def _one_run(case: Case) -> Case:
@@ -371,45 +360,33 @@ TALKS = [
 ]
 """What only our transport can do."""
 
-CLOSED = "the transport was closed"
-
-
-def _switch(name: str, *acts: Act, stock: bool, waits: bool, **expected: Any) -> Case:
-    """A page of ours that hangs up while a call waits cannot know what came of its answer."""
-    if waits and not stock:
-        expected |= {"error": CLOSED, "error_in": PAGE}
-    return act(name, *acts, cut=PAGE, **expected)
-
 
 def switches(*, stock: bool) -> Iterator[Case]:
     """A conversation that changes from one way of talking to another, with one history."""
     # A page of ours that is loaded asks what runs.
     asks, joins = (1, 0) if stock else (0, 1)
     for way in ("http", "socket"):
-        yield _switch(
+        yield act(
             f"switch: asked live, approved over {way}",
             *(say("pay 5"), HANG_UP, load("second", over=way), approve("pay")),
-            stock=stock,
-            waits=True,
+            cut=PAGE,
             check=holds(STEP, paid(5), STEP, words=READ_ONE, page="second"),
             requests={"page": 1, "second": 1},
             ledger=("pay 5",),
         )
-        yield _switch(
+        yield act(
             f"switch: asked over {way}, approved live",
             *(load("page", over=way), say("pay 5"), HANG_UP, load("second"), approve("pay")),
-            stock=stock,
-            waits=False,
+            cut=PAGE,
             check=holds(STEP, paid(5), STEP, words=READ_ONE, page="second"),
             requests={"page": 1, "second": 1 + joins},
             ledger=("pay 5",),
         )
-        yield _switch(
+        yield act(
             f"switch: asked over {way}, denied live, then paid",
             *(load("page", over=way), say("pay 5"), HANG_UP, load("second"), deny("pay", reason="No.")),
             *(say("pay 6"), approve("pay", 1)),
-            stock=stock,
-            waits=False,
+            cut=PAGE,
             check=holds(STEP, paid(6), STEP, words='pay {"paid": 6}', page="second"),
             requests={"page": 1, "second": 2 + asks + joins},
             ledger=("pay 6",),

@@ -56,20 +56,28 @@ ENVIRONMENT = {
 }
 
 SEED = 6
+SHARES = 3
 
 Runs = Callable[[str], dict[str, Record]]
 
 
 @functools.cache
 def cases(suite: str, version: str) -> list[Case]:
-    """What a version has to do: the newest everything, the older ones share the mixes out among them."""
-    if version not in packages():
-        return _on_sockets(suite, version)
-    older = [known for known in packages() if known not in newest()]
+    """What a client has to do: everything, but of the mixes only a share if others do them all."""
+    left_out = mixes_left_out(version)
+    every = SUITES[suite] if version in packages() else _on_sockets(suite, version)
+    return [case for case in every if case.name not in left_out]
+
+
+def mixes_left_out(version: str) -> set[str]:
+    """None by the newest over HTTP and by the very newest over sockets; the others share them out among them."""
+    last = list(newest())[-1]
+    others = [known for known in columns() if known not in {*newest(), over_socket(last)}]
+    if version not in others:
+        return set()
     mixes = [case.name for case in gate_mixes.CASES]
     random.Random(SEED).shuffle(mixes)
-    left_out = set(mixes) - set(mixes[older.index(version) :: len(older)]) if version in older else set[str]()
-    return [case for case in SUITES[suite] if case.name not in left_out]
+    return set(mixes) - set(mixes[others.index(version) % SHARES :: SHARES])
 
 
 def _on_sockets(suite: str, version: str) -> list[Case]:
@@ -98,31 +106,31 @@ def _serve(suite: str, folder: Path) -> Iterator[Runs]:
         yield run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The demo server; call it with a version for that client's records, made once."""
     yield from _serve("demo", tmp_path_factory.mktemp("demo"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same with the scripted agent."""
     yield from _serve("scripted", tmp_path_factory.mktemp("scripted"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same with the agent whose tools wait."""
     yield from _serve("gated", tmp_path_factory.mktemp("gated"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def street(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same with a sequence of agents as the root."""
     yield from _serve("street", tmp_path_factory.mktemp("street"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def square(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same with agents side by side as the root."""
     yield from _serve("square", tmp_path_factory.mktemp("square"))
@@ -174,7 +182,12 @@ def test_what_the_newest_do_they_do_on_sockets_too(suite: str) -> None:
         left_out = {case.name for case in cases(suite, version)} - {
             case.name for case in cases(suite, over_socket(version))
         }
-        assert left_out <= socket_cases.LEFT_OUT.keys()
+        assert left_out <= socket_cases.LEFT_OUT.keys() | mixes_left_out(over_socket(version))
+
+
+def test_the_very_newest_leaves_no_mix_out() -> None:
+    last = list(newest())[-1]
+    assert (mixes_left_out(last), mixes_left_out(over_socket(last))) == (set(), set())
 
 
 def test_what_is_left_out_is_there() -> None:

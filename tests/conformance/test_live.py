@@ -46,19 +46,19 @@ def _serve(suite: str, modality: str, folder: Path) -> Iterator[Runs]:
         yield run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def aloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The agent whose tools wait, heard and read."""
     yield from _serve("gated", "audio", tmp_path_factory.mktemp("aloud"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same, only read."""
     yield from _serve("gated", "text", tmp_path_factory.mktemp("written"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The demo, heard and read; by a stock client too."""
     yield from _serve("demo", "audio", tmp_path_factory.mktemp("live-demo"))

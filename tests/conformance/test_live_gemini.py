@@ -87,13 +87,13 @@ def _serve(dialect: str, folder: Path) -> Iterator[Runs]:
         yield run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Gemini 2.5, with sound."""
     yield from _serve("2.5", tmp_path_factory.mktemp("gemini-2"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def third(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """Gemini 3.x, with text."""
     yield from _serve("3.x", tmp_path_factory.mktemp("gemini-3"))

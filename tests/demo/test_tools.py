@@ -21,6 +21,7 @@ LOCATION = {"latitude": 35.681236789, "longitude": 139.767125, "accuracy": 18.4}
 CLOCK = {"timezone": "Asia/Tokyo", "local_time": "2026-01-31T12:34:56+09:00"}
 REFUSED = {"error": "The user refused this call.", "reason": "too much."}
 EXPIRED = {"error": "Nobody answered in time; this call was not executed."}
+WENT_ON = {"error": "The user went on before this call ran; it was not executed."}
 SUPERSEDED = {"error": "The user went on without answering; this call was not executed."}
 UNKNOWN = {"error": "This call did not finish; its outcome is unknown."}
 DENIED = {"error": "User denied Geolocation"}
@@ -201,6 +202,8 @@ async def test_the_browser_gives_the_result(sentence: str, output: dict[str, Any
         ("pay 5 to Eve", EXPIRED, "Nobody answered in time, so I did not make the payment."),
         ("花子に5ドル送金", EXPIRED, "時間内に回答がなかったため、送金は行いませんでした。"),
         ("play track 1", SUPERSEDED, "You went on without answering, so I did not change the music."),
+        ("play track 1", WENT_ON, "You went on before it ran, so I did not change the music."),
+        ("BGMを1に", WENT_ON, "実行前に会話が進んだため、BGMの変更は行いませんでした。"),
         ("BGMを1に", SUPERSEDED, "回答がないまま会話が進んだため、BGMの変更は行いませんでした。"),
         (
             "pay 5 to Eve",

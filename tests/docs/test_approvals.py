@@ -122,7 +122,9 @@ def test_there_are_refusals() -> None:
 
 def test_the_fields_of_an_answer_are_all_there() -> None:
     table = PAGE.partition("| field | value | what it says |\n|---|---|---|\n")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == [each.name for each in msgspec.structs.fields(CallBody)]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == [
+        each.encode_name for each in msgspec.structs.fields(CallBody)
+    ]
 
 
 def test_the_words_that_are_quoted_are_those_of_the_code() -> None:

@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.docs.tables import ROOT
-from tests.servers import clean_environment, serve
+from tests.servers import clean_environment, serve, serve_anew
 
 EXAMPLES = ROOT / "examples"
 
@@ -46,7 +46,7 @@ def test_every_example_is_tested() -> None:
 
 
 def test_the_offline_agent_answers_without_a_key(tmp_path: Path) -> None:
-    with serve(str(EXAMPLES / "offline_agent.py"), cwd=tmp_path) as server:
+    with serve_anew(str(EXAMPLES / "offline_agent.py"), cwd=tmp_path) as server:
         stream = fetch(f"{server.url}/api/chat", ask("c", "roll"))
     assert said(stream) == "The die shows 6."
     kinds = {chunk["type"] for chunk in chunks(stream)}

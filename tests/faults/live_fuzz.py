@@ -26,6 +26,8 @@ LIVE = CHAT | {"ready", "turn", "user-transcript", "state", "interrupted", "call
 TAKEN = {"": OFFICIAL, SUBPROTOCOL: CHAT, LIVE_SUBPROTOCOL: LIVE}
 _PER_SOCKET = 14
 _AT_ONCE = 4
+_MESSAGES = 50
+"""How many there are to say in a chat: some are said again, by others or at the same time."""
 _LARGE = 70_000
 _HUGE = 1_000_000
 _TEXT, _BINARY, _CLOSE, _PING = 1, 2, 8, 9
@@ -43,9 +45,9 @@ class Fuzzed:
     complaints: list[str] = field(default_factory=list[str])
 
 
-def _valid(chat: str) -> list[dict[str, Any]]:
+def _valid(chat: str, message: str) -> list[dict[str, Any]]:
     sound = {"chunk": base64.b64encode(bytes(64)).decode(), "sampleRate": 16_000, "channels": 1, "bitDepth": 16}
-    said = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    said = {"id": message, "role": "user", "parts": [{"type": "text", "text": "hi"}]}
     return [
         {"type": "send", "requestId": "r", "id": chat, "trigger": "submit-message", "messages": [said], "body": {}},
         {"type": "message", "version": "1.0", "data": {"messages": [said]}},
@@ -105,8 +107,11 @@ class _Frames:
         weights, acts = [weight for weight, _ in ways], [act for _, act in ways]
         self._dice.choices(acts, weights)[0](wire)
 
+    def _fields(self) -> dict[str, Any]:
+        return self._dice.choice(_valid(self._chat, f"u{self._dice.randrange(_MESSAGES)}"))
+
     def _frame(self) -> bytes:
-        return json.dumps(self._dice.choice(_valid(self._chat))).encode()
+        return json.dumps(self._fields()).encode()
 
     def _bytes(self, most: int) -> bytes:
         return self._dice.randbytes(self._dice.randrange(most))
@@ -168,8 +173,7 @@ class _Frames:
                 wire.write(_PING, b"between")
 
     def _large(self, wire: Wire) -> None:
-        frame: dict[str, Any] = self._dice.choice(_valid(self._chat))
-        wire.write(_TEXT, json.dumps({**frame, "more": "x" * _LARGE}).encode())
+        wire.write(_TEXT, json.dumps({**self._fields(), "more": "x" * _LARGE}).encode())
 
     def _huge(self, wire: Wire) -> None:
         wire.write(_BINARY, bytes(_HUGE))

@@ -57,9 +57,10 @@ class Ear:
                 self._news.clear()
                 await self._news.wait()
 
-    def turn(self, run: Run, origin: str) -> None:
+    def turn(self, run: Run, origin: str) -> bool:
         self.turns.append((run, origin))
         self._news.set()
+        return True
 
     def transcript(self, user_message: str, text: str, *, final: bool) -> None:
         self.transcripts.append((user_message, text, final))
@@ -73,7 +74,7 @@ class Ear:
         self.interruptions.append((run, generation, kept))
         self._news.set()
 
-    def settled(self, call: str, state: str) -> None:
+    def settled(self, call: str, state: str, ask: str | None) -> None:
         self.settlements.append((call, state))
         self._news.set()
 

@@ -36,7 +36,7 @@ from adkwire.wire.encoder import Encoder
 from adkwire.wire.failures import SERVER_STOPPED, explain_briefly, explain_fully
 from adkwire.wire.folding import fold
 from adkwire.wire.latecomers import for_latecomers
-from adkwire.wire.messages import TextPart, ToolPart, UIMessage
+from adkwire.wire.messages import Approval, TextPart, ToolPart, UIMessage
 from adkwire.wire.profiles import Profile, encode_chunks
 from tests.wire.adk_events import (
     MESSAGE,
@@ -176,7 +176,14 @@ def assert_closed(dead: Dead, closing: Closing, *, goes_on: bool = False) -> Non
     waiting = {one.id for one in encoder.waiting()}
     for part in fold(chunks).parts:
         if isinstance(part, ToolPart) and not part.state.startswith("output"):
-            assert part.tool_call_id in waiting
+            # What came of a no is told once nothing else of the step waits.
+            assert part.tool_call_id in waiting or (waiting and is_refused(part))
+
+
+def is_refused(part: ToolPart) -> bool:
+    return (
+        part.state == "approval-responded" and isinstance(part.approval, Approval) and part.approval.approved is False
+    )
 
 
 @st.composite

@@ -1,19 +1,31 @@
 """The gate's store is away: nothing runs that it would have to release, and everybody is told."""
 
-from collections.abc import Collection
-from contextlib import suppress
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import Any, cast
 
 import pytest
+from google.adk.agents import LlmAgent
+from google.adk.events.event import Event
+from google.adk.sessions import InMemorySessionService, Session
 
 from adkwire.errors import Unavailable
-from adkwire.stores.base import CallRow
+from adkwire.gate.policy import Policy, Rule
+from adkwire.gate.records import Given
+from adkwire.runs.bridge import Bridge
+from adkwire.settings import Settings
+from adkwire.stores.base import CallRow, GateStore
 from adkwire.stores.memory import MemoryGateStore
 from adkwire.testing import Call, Say, ScriptedModel
 from tests.runs.conftest import Make
 from tests.runs.gated import Till, agree, clock, responses, where
+from tests.runs.live_house import CHAT, ME, House
+from tests.runs.live_house import Till as LiveTill
 from tests.runs.pages import Page, refused
 
 PAY = Call("pay", {"amount": 5}, "c1")
+YES = Given(approved=True)
 NO_STORE = "The server cannot ask for an approval now; the call was not executed."
 
 
@@ -73,6 +85,43 @@ class OnDone(Away):
         if row.state == "done":
             self._check("done")
         return await super().replace(row)
+
+
+class Stumbling(MemoryGateStore):
+    """Fails once: at the next operation of a kind when a call has come to a state, or is about to."""
+
+    def __init__(self, operation: str, state: str) -> None:
+        super().__init__()
+        self._operation = operation
+        self._state = state
+        self._armed = self.fell = False
+
+    def _step(self, operation: str) -> None:
+        if self._armed and not self.fell and operation == self._operation:
+            self.fell = True
+            raise Unavailable("The gate's store does not answer.")
+
+    async def add(self, row: CallRow) -> bool:
+        done = await super().add(row)
+        self._armed = self._armed or row.state == self._state
+        return done
+
+    async def replace(self, row: CallRow) -> bool:
+        if row.state == self._state and self._operation == "replace":
+            self._armed = True
+            self._step("replace")
+        done = await super().replace(row)
+        self._armed = self._armed or row.state == self._state
+        return done
+
+    async def get(self, user: str, chat: str, call: str) -> CallRow | None:
+        self._step("get")
+        return await super().get(user, chat, call)
+
+    async def find(self, user: str, states: Collection[str]) -> list[CallRow]:
+        if "answered" in states:
+            self._step("find")
+        return await super().find(user, states)
 
 
 def calling(*calls: Call) -> ScriptedModel:
@@ -177,6 +226,60 @@ async def test_a_call_that_cannot_be_claimed_is_not_executed(make: Make) -> None
     await page.say("and?")
     assert till.paid == []
     assert "not executed" in responses(model.requests[-1])["c1"]["error"]
+    assert (await page.audit())[-1] == ("ann", "c1", "approved", "not executed")
+    await agree(page, model)
+
+
+async def test_a_second_try_that_cannot_be_claimed_says_nothing_of_the_first(make: Make) -> None:
+    ran: list[int] = []
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def pay(amount: int) -> None:
+        """Pay, and never come back."""
+        ran.append(amount)
+        begun.set()
+        await never.wait()
+
+    policy = Policy([Rule("pay", "ask", retry=True)])
+    model = calling(PAY)
+    page = Page(make(model, pay, policy=policy, drain=0.01))
+    await page.say("pay")
+    await page.approve("c1").post()
+    async with asyncio.timeout(20):
+        await begun.wait()
+    page = page.after_restart(make(model, pay, policy=policy))
+    await page.reload()
+    store = page.bridge._gate._store
+    page.bridge._gate._store = cast("GateStore", NoClaim(store))
+    async with page.news() as news:
+        await page.answer("c1", approved=True)
+        await news.until("run-ended")
+    assert ran == [5]
+    assert (await page.audit())[-1][2:] == ("approved", "unknown")
+
+
+class NoClaim:
+    """A store in which no call can begin."""
+
+    def __init__(self, store: GateStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def replace(self, row: CallRow) -> bool:
+        if row.state == "executing":
+            raise Unavailable("The gate's store does not answer.")
+        return await self._store.replace(row)
+
+
+async def test_a_denial_is_told_though_its_end_cannot_be_recorded_at_once(make: Make) -> None:
+    till, model = Till(), calling(PAY)
+    page = Page(make(model, till.pay, gate_store=Stumbling("replace", "done")))
+    await page.say("pay")
+    await page.deny("c1", reason="too much").send()
+    assert responses(model.requests[-1])["c1"]["reason"] == "too much"
+    assert (await page.audit())[-1] == ("ann", "c1", "denied", "not executed")
     await agree(page, model)
 
 
@@ -229,3 +332,104 @@ async def test_a_message_while_it_is_away_executes_nothing(make: Make, operation
     await page.chat.say("and?", "u10")
     assert set(responses(model.requests[-1])) == {"c1"}
     assert till.paid == []
+
+
+# The same while a conversation goes on, which holds its calls.
+
+
+class ForgetfulSessions(InMemorySessionService):
+    """Fails once to store an event about a question: the question itself, or its verdict."""
+
+    def __init__(self, author: str) -> None:
+        super().__init__()
+        self._author = author
+        self.fell = False
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        about = [part.name for part in (*event.get_function_calls(), *event.get_function_responses())]
+        if not self.fell and event.author == self._author and "adk_request_confirmation" in about:
+            self.fell = True
+            raise OSError("away")
+        return await super().append_event(session, event)
+
+
+@asynccontextmanager
+async def talking(
+    call: Call, store: GateStore | None = None, sessions: InMemorySessionService | None = None
+) -> AsyncGenerator[House]:
+    """A live conversation in which the model makes a call."""
+    model, till = ScriptedModel(turns=[[call], [Say("Done.")]]), LiveTill()
+    agent = LlmAgent(name="teller", model=model, tools=till.tools())
+    settings = Settings(db="memory:", events_per_second=0)
+    bridge = Bridge(agent, settings=settings, gate_store=store, session_service=sessions)
+    here = House(bridge, model, till)
+    await here.join()
+    yield here
+    await bridge.close(drain=0)
+
+
+async def outcomes(here: House) -> list[tuple[str, str]]:
+    return [(line.verdict, line.outcome) for line in await here.bridge.audit(ME, CHAT)]
+
+
+async def test_a_held_call_that_cannot_be_claimed_is_not_executed() -> None:
+    async with talking(PAY, OnClaim("claim")) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert here.till.paid == []
+        assert (await outcomes(here))[-1] == ("approved", "not executed")
+        assert here.ear.settlements[-1] == ("c1", "not executed")
+        await here.agrees_with(answer)
+
+
+@pytest.mark.parametrize(("operation", "state"), [("get", "asked"), ("get", "answered"), ("find", "asked")])
+async def test_a_held_call_is_looked_at_again(operation: str, state: str) -> None:
+    store = Stumbling(operation, state)
+    async with talking(PAY, store) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert store.fell
+        assert (here.till.paid, answer.text) == ([5], "Done.")
+        assert (await outcomes(here))[-1] == ("approved", "executed")
+        await here.agrees_with(answer)
+
+
+@pytest.mark.parametrize("store", [MemoryGateStore(), Stumbling("get", "asked")], ids=["there", "away"])
+async def test_a_question_that_cannot_be_stored_waits_for_nobody(store: MemoryGateStore) -> None:
+    sessions = ForgetfulSessions("teller")
+    async with talking(PAY, store, sessions) as here:
+        answer = await (await here.say("pay")).rest()
+        assert sessions.fell
+        assert await here.pending() == []
+        assert (await outcomes(here))[-1] == ("interrupted", "interrupted")
+        assert here.till.paid == []
+        await here.agrees_with(answer)
+
+
+async def test_a_verdict_that_cannot_be_stored_executes_nothing() -> None:
+    sessions = ForgetfulSessions("user")
+    async with talking(PAY, None, sessions) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert sessions.fell
+        assert (await outcomes(here))[-1] == ("approved", "interrupted")
+        assert here.till.paid == []
+        await here.agrees_with(answer)
+
+
+@pytest.mark.parametrize("tool", ["clock", "locate"])
+@pytest.mark.parametrize("away", ["gate", "sessions"])
+async def test_what_a_browser_has_done_is_done(tool: str, away: str) -> None:
+    store = Stumbling("replace", "done") if away == "gate" else MemoryGateStore()
+    sessions = ForgetfulSessions("user") if away == "sessions" else InMemorySessionService()
+    async with talking(Call(tool, {}, "b1"), store, sessions) as here:
+        answer = await (await here.say("go")).until_break()
+        await here.answer(tool, Given(output={"it": "is so"}))
+        await answer.rest()
+        part = next(part for part in answer.message["parts"] if part["type"] == f"tool-{tool}")
+        assert (part["state"], part["output"]) == ("output-available", {"it": "is so"})
+        assert (await outcomes(here))[-1] == ("answered", "answered")
+        await here.agrees_with(answer)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from adkwire.errors import Conflict, Unavailable, Unprocessable
+from adkwire.runs import live
 from adkwire.testing import Call, Fail, Say, Wait
 from adkwire.testing.speech import Manner
 from adkwire.testing.steps import Drop
@@ -57,7 +58,7 @@ async def test_sound_goes_by_and_is_counted() -> None:
         assert "data-pcm" not in answer.types
 
 
-@pytest.mark.parametrize("transcript", ["early", "late", "last"])
+@pytest.mark.parametrize("transcript", ["early", "late", "last", "behind"])
 @pytest.mark.parametrize("modality", MODALITIES)
 async def test_a_spoken_turn(transcript: str, modality: Modality) -> None:
     manner = Manner(hears=lambda sound: "what is up", transcript=transcript)  # pyright: ignore[reportArgumentType]
@@ -82,6 +83,16 @@ async def test_a_spoken_turn(transcript: str, modality: Modality) -> None:
         assert len(here.model.live) == 1
         assert [message["role"] for message in await here.messages()] == ["user", "assistant"] * 2
         assert (await here.bridge.history(ME, CHAT)).title == "what is up"
+
+
+async def test_a_noise_is_not_thought_about_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_NOISE_PATIENCE", 0.0)
+    async with house([], manner=Manner(hears=lambda sound: "")) as here:
+        await here.link.activity(start=True)
+        assert here.link.audio(SECOND)
+        await here.link.activity(start=False)
+        await here.ear.until(lambda ear: ear.states[-2:] == ["thinking", "listening"])
+        assert await here.messages() == []
 
 
 @pytest.mark.parametrize("modality", MODALITIES)

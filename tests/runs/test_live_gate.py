@@ -1,11 +1,17 @@
 """Approvals and browser tools while a live conversation goes on."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.events.event import Event
+from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
@@ -15,9 +21,11 @@ from msgspec import UNSET
 from adkwire.gate.policy import Policy, Rule
 from adkwire.gate.records import Given
 from adkwire.runs.bridge import Bridge
+from adkwire.runs.own_events import WENT_ON
 from adkwire.settings import Settings
-from adkwire.testing import Call, Say, ScriptedModel, Wait
+from adkwire.testing import Call, Drop, Say, ScriptedModel, Wait
 from adkwire.testing.speech import Manner
+from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.decoder import Answers, CallAnswer, TurnInput
 from tests.runs.live_house import CHAT, ME, Ear, House, Modality, Reader, Till, house
 
@@ -333,6 +341,81 @@ async def test_wherever_the_tool_is(where: str) -> None:
     await bridge.close(drain=0)
 
 
+class Forgetful(InMemorySessionService):
+    """Fails once to store what came of a payment inside a tool."""
+
+    fell = False
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        if not self.fell and event.content is None and "'paid'" in str(event.custom_metadata):
+            self.fell = True
+            raise OSError("away")
+        return await super().append_event(session, event)
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated")
+async def test_what_was_done_inside_a_tool_is_told_when_it_can_be() -> None:
+    till, sessions = Till(), Forgetful()
+    async with inside(till_pay(till), till, sessions) as here:
+        answer = await (await here.say("pay")).until(lambda me: "tool-approval-request" in me.types)
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert sessions.fell
+        assert (till.paid, answer.text) == ([5], "Done.")
+        assert part_of(answer, "inner")["output"] == {"result": "Inner."}
+        assert part_of(answer, "pay")["output"] == {"paid": 5}
+        await here.agrees_with(answer)
+
+
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated")
+async def test_nobody_knows_what_a_tool_inside_a_tool_had_done_when_it_was_stopped() -> None:
+    till = Till()
+
+    async def pay(amount: float) -> None:
+        """Pay, and never come back."""
+        till.paid.append(amount)
+        till.begun.set()
+        await till.go.wait()
+
+    async with inside(pay, till) as here:
+        answer = await (await here.say("pay")).until(lambda me: "tool-approval-request" in me.types)
+        await here.answer("pay", YES)
+        await till.begun.wait()
+        await here.bridge.stop(ME, CHAT)
+        await answer.rest()
+        assert till.paid == [5]
+        assert part_of(answer, "pay")["errorText"] == UNFINISHED
+        assert (await here.bridge.audit(ME, CHAT))[-1].outcome == "unknown"
+        await here.agrees_with(answer)
+
+
+@asynccontextmanager
+async def inside(pay: Any, till: Till, sessions: BaseSessionService | None = None) -> AsyncGenerator[House]:
+    """A conversation with an agent whose tool is an agent that pays."""
+    gated = FunctionTool(pay, require_confirmation=True)
+    inner = LlmAgent(name="inner", model=ScriptedModel(turns=[PAY, [Say("Inner.")]]), tools=[gated])
+    model = ScriptedModel(turns=[[Call("inner", {"request": "pay"})], [Say("Done.")]])
+    agent = LlmAgent(name="outer", model=model, tools=[AgentTool(inner)])
+    bridge = Bridge(agent, settings=Settings(db="memory:", events_per_second=0), session_service=sessions)
+    here = House(bridge, model, till)
+    await here.join()
+    yield here
+    await bridge.close(drain=0)
+
+
+async def test_a_connection_that_is_lost_when_the_conversation_ends_parks_once() -> None:
+    sessions = InMemorySessionService()
+    async with house([PAY, [Say("Done.")]], sessions=sessions) as here:
+        answer = await (await here.say("pay")).until_break()
+        (await here.model.connected()).interject(Drop(1006))
+        await here.ear.until(lambda ear: ear.notices)
+        await here.link.close()
+        await answer.rest()
+        session = await sessions.get_session(app_name="teller", user_id=ME, session_id=CHAT)
+        assert session is not None
+        assert len([each for event in session.events for each in event.get_function_responses()]) == 1
+
+
 def till_pay(till: Till) -> Any:
     def pay(amount: float) -> dict[str, Any]:
         """Pay."""
@@ -358,3 +441,36 @@ async def test_a_policy_and_an_agent_that_stays_as_it_is() -> None:
     assert mine == tools
     assert all(getattr(tool, "behavior", None) is None for tool in mine)
     await bridge.close(drain=0)
+
+
+@pytest.mark.parametrize("rule", [None, 1_000.0], ids=["as is usual", "by its rule"])
+async def test_a_browser_has_its_own_time_for_an_approved_call(tmp_path: Path, rule: float | None) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rule]]\ntool = "locate"\naction = "ask"\n' + (f"timeout = {rule}\n" if rule else ""))
+    times: dict[str, Any] = {"live_approval_timeout": 300, "client_tool_timeout": 120, "approval_timeout": 5_000}
+    async with house([[Call("locate")], [Say("There.")]], policy=policy, **times) as here:
+        answer = await (await here.say("where")).until_break()
+        assert await seconds_left(here, "locate") == pytest.approx(rule or 300, abs=60)
+        await here.answer("locate", YES)
+        await answer.until(lambda me: part_of(me, "locate")["state"] == "input-available")
+        assert await seconds_left(here, "locate") == pytest.approx(rule or 120, abs=60)
+        await here.link.close()
+        assert await seconds_left(here, "locate") == pytest.approx(rule or 5_000, abs=60)
+
+
+async def seconds_left(here: House, tool: str) -> float:
+    expiry = (await here.waiting(tool)).expires_at
+    assert isinstance(expiry, str)
+    return (datetime.fromisoformat(expiry) - datetime.now(UTC)).total_seconds()
+
+
+async def test_a_call_that_is_approved_and_typed_over() -> None:
+    async with house([[Call("locate")], [Say("Never mind.")]]) as here:
+        answer = await (await here.say("where")).until_break()
+        await here.answer("locate", YES)
+        await answer.until(lambda me: part_of(me, "locate")["state"] == "input-available")
+        after = await (await here.say("forget it")).rest()
+        await answer.rest()
+        assert part_of(answer, "locate")["errorText"] == WENT_ON
+        assert [state for _, state in here.ear.settlements] == ["offered", "superseded"]
+        await here.agrees_with(answer, after)

@@ -37,28 +37,39 @@ def is_end(event: Event) -> bool:
 
 
 class Eventful(InMemorySessionService):
-    """Begins to do something when a certain event was stored, before anybody has seen it."""
+    """Begins to do something when a certain event was stored, before anybody has seen it; or just before it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, early: bool = False) -> None:
         super().__init__()
+        self.early = early
         self.when: Moment = lambda event: False
         self.act: Callable[[], Awaitable[None]] | None = None
         self.done: asyncio.Task[None] | None = None
 
     async def append_event(self, session: Session, event: Event) -> Event:
+        if self.early:
+            await self._begin(event)
         stored = await super().append_event(session, event)
-        if self.act is not None and self.done is None and self.when(event):
-            self.done = asyncio.ensure_future(self.act())
-            await asyncio.sleep(0)
+        if not self.early:
+            await self._begin(event)
         return stored
 
+    async def _begin(self, event: Event) -> None:
+        if self.act is not None and self.done is None and self.when(event):
+            self.done = asyncio.ensure_future(self.act())
+            for _ in range(20 if self.early else 1):
+                await asyncio.sleep(0)
 
+
+@pytest.mark.parametrize("early", [False, True], ids=["stored", "storing"])
 @pytest.mark.parametrize("turn", ["first", "second"])
 @pytest.mark.parametrize("modality", ["text", "audio"])
 @pytest.mark.parametrize("when", [is_final, is_end], ids=["words", "end"])
 @pytest.mark.parametrize("how", ["interrupt", "stop", "type", "speak"])
-async def test_cut_between_storing_and_showing(how: str, when: Moment, modality: Modality, turn: str) -> None:
-    sessions, before = Eventful(), [[Say("Zero.")]] if turn == "second" else []
+async def test_cut_between_storing_and_showing(
+    how: str, when: Moment, modality: Modality, turn: str, early: bool
+) -> None:
+    sessions, before = Eventful(early=early), [[Say("Zero.")]] if turn == "second" else []
     turns = [*before, [Say("One two three.")], [Say("Next.")]]
     async with house(turns, modality, manner=Manner(hears=lambda sound: "hm"), sessions=sessions) as here:
         for _ in before:
@@ -78,6 +89,36 @@ async def test_cut_between_storing_and_showing(how: str, when: Moment, modality:
         assert (answer.text, after[0].text) == ("One two three.", "Next.")
         await here.agrees_with(answer, after[0])
         assert [message["role"] for message in await here.messages()] == ["user", "assistant"] * len(turns)
+
+
+@pytest.mark.parametrize("how", ["stop", "type"])
+async def test_words_are_kept_though_nobody_waits_for_an_answer(how: str) -> None:
+    async with house([[Say("Zero.")], [Say("One.")], [Say("Two.")]]) as here:
+        await (await here.say("first")).rest()
+        second = await here.say("second")
+        after: list[Reader] = []
+        await cut(here, how, second, after)
+        await second.rest()
+        for last in after or [await here.say("go on")]:
+            await last.rest()
+        users = [message["parts"][0]["text"] for message in await here.messages() if message["role"] == "user"]
+        assert users == ["first", "second", "go on"]
+
+
+async def test_what_is_stored_is_kept_though_it_was_not_heard() -> None:
+    sessions = Eventful()
+    async with house([[Say("One two three.")]], sessions=sessions) as here:
+
+        async def interrupt() -> None:
+            here.link.played(here.ear.sounds[-1][0], 1)
+            await here.link.interrupt()
+
+        sessions.when, sessions.act = is_final, interrupt
+        answer = await (await here.say("count")).rest()
+        assert sessions.done is not None
+        await sessions.done
+        assert [kept for *_, kept in here.ear.interruptions] == [None]
+        await here.agrees_with(answer)
 
 
 async def cut(here: House, how: str, answer: Reader, after: list[Reader]) -> None:
@@ -176,7 +217,7 @@ async def test_a_call_is_not_asked_about_before_it_is_shown() -> None:
     async with house([]) as here:
         turn, key = LiveTurn("m", "u", "typed"), ChatKey(ME, CHAT)
         floor = Floor()
-        floor.turns.add(turn, typed=False)
+        floor.turns.add(turn)
         floor.turns.adopt(turn, {"c"})
         floor.carried["m"] = Carried(turn, Run("run", key, UserMessage("u", ()), Encoder("m")))
         calls = LiveCalls(key, here.bridge._adk, floor, Audience())  # pyright: ignore[reportPrivateUsage]

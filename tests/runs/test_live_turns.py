@@ -71,9 +71,9 @@ class Floor:
         self.turns = LiveTurns()
 
     def ask(self, name: str) -> LiveTurn:
-        """Somebody types, and ADK stores it."""
-        turn = self.turns.add(LiveTurn(name, f"user-{name}", "typed"), typed=True)
-        assert self.store(typed()) == name
+        """Somebody types, which is stored, and ADK would store it again."""
+        turn = self.turns.add(LiveTurn(name, f"user-{name}", "typed", began=True))
+        assert self.store(typed()) is None
         return turn
 
     def store(self, event: Event) -> str | None:
@@ -109,6 +109,26 @@ def floor() -> Floor:
     return Floor()
 
 
+class TestTime:
+    def test_an_event_is_of_the_time_when_it_is_stored(self, floor: Floor) -> None:
+        floor.ask("a")
+        floor.both(call("c"))
+        late = response("c")
+        late.timestamp -= 60.0
+        began = floor.turns.now()
+        floor.store(late)
+        assert late.timestamp >= began
+
+    def test_what_is_shown_while_something_is_stored_is_before_it(self, floor: Floor) -> None:
+        floor.ask("a")
+        floor.both(call("c"))
+        answer = response("c")
+        floor.store(answer)
+        assert floor.turns.now() < answer.timestamp
+        floor.turns.stored(answer)
+        assert floor.turns.now() >= answer.timestamp
+
+
 class TestTheTable:
     def test_a_turn_is_over_when_something_was_said(self, floor: Floor) -> None:
         turn = floor.ask("a")
@@ -141,8 +161,7 @@ class TestTheTable:
     def test_a_response_belongs_to_the_turn_of_its_call(self, floor: Floor) -> None:
         floor.ask("a")
         floor.both(call("c"), complete())
-        floor.turns.add(LiveTurn("b", "user-b", "typed"), typed=True)
-        assert floor.store(typed()) == "b"
+        floor.ask("b")
         assert floor.both(response("c")) == ["a"]
         assert floor.turns.of_call("c") is not None
 
@@ -202,7 +221,7 @@ class TestTheTable:
     def test_a_hushed_turn_is_not_heard(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(call("c"), piece())
-        turn.hushed = True
+        assert floor.turns.hush(turn)
         assert floor.both(piece(), sound(), whole(), aloud()) == [None] * 4
         assert floor.both(call("d"), heard()) == ["a", "a"]
         assert turn.calls == {"c", "d"}
@@ -211,14 +230,14 @@ class TestTheTable:
     def test_a_hushed_turn_is_heard_again_when_the_model_has_ended(self, floor: Floor, again: object) -> None:
         turn = floor.ask("a")
         floor.both(call("c"), piece())
-        turn.hushed = True
+        assert floor.turns.hush(turn)
         floor.both(complete() if again is complete else interrupted())
         assert floor.both(piece(), whole()) == ["a"] * 2
 
     def test_a_hushed_turn_is_heard_again_about_a_response(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(call("c"), piece())
-        turn.hushed = True
+        assert floor.turns.hush(turn)
         assert floor.both(response("c"), piece(), whole(), complete()) == ["a"] * 4
         assert turn.ended
 

@@ -3,14 +3,24 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
+import pytest
 from google.adk.events import Event
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
 
+from adkwire.errors import Conflict
+from adkwire.gate.records import Given
+from adkwire.stores.base import RunHead
+from adkwire.stores.sqlite_streams import SqliteStreamLog
 from adkwire.testing import Call, Say, ScriptedModel
 from adkwire.wire.calls import UNFINISHED
-from tests.runs.chats import AGENT, assert_legal, heard, store, tool_parts
+from adkwire.wire.chunks import Start
+from adkwire.wire.profiles import encode_chunks
+from tests.runs.chats import AGENT, assert_legal, heard, store, text_of, tool_parts
 from tests.runs.conftest import Make
+
+OVER_IT = RunHead("run-2", "ann", "chat", "msg-2", "u2")
 
 
 def event(author: str, *parts: types.Part, waiting: str | None = None, marked: bool = True) -> Event:
@@ -117,6 +127,48 @@ async def test_typing_over_it_after_a_restart(make: Make) -> None:
     assert_legal(model.requests[-1])
     [part] = tool_parts((await chat.messages())[1])
     assert "went on without" in part["errorText"]
+
+
+async def typed_over(folder: Path, *unclosed: RunHead) -> None:
+    """These runs had begun when the server died; of a second message only its own knew."""
+    log = SqliteStreamLog(folder / "state.db", ttl=60)
+    for head in unclosed:
+        await log.open(head, question=msgspec.msgpack.encode(("never mind",)) if head is OVER_IT else b"")
+        await log.append(head.run, encode_chunks([Start(message_id=head.message)]))
+    await log.aclose()
+
+
+async def test_typing_over_it_when_the_server_dies_before_the_agent_hears(make: Make, tmp_path: Path) -> None:
+    """Whatever is done about the message then, the call before it keeps its answer."""
+    model = ScriptedModel(
+        script=lambda request: [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1")]
+    )
+    first = make(model, LongRunningFunctionTool(browse))
+    await first.say("look", "u1")
+    await first.bridge.close()
+    await typed_over(tmp_path, OVER_IT)
+    chat = make(model, LongRunningFunctionTool(browse))
+    assert [text_of(message) for message in await chat.messages()] == ["look", "", "never mind", ""]
+    with pytest.raises(Conflict, match="the conversation went on"):
+        await chat.bridge.answer("ann", "chat", "c1", Given(output={"seen": 1}))
+    for replaces in (None, "u2"):
+        assert (await chat.say("never mind", "u2", replaces=replaces)).text == "Fine."
+        assert_legal(model.requests[-1])
+        [part] = tool_parts((await chat.messages())[1])
+        assert "went on without" in part["errorText"]
+
+
+async def test_a_message_goes_behind_all_that_is_left_of_those_before(make: Make, tmp_path: Path) -> None:
+    """It had to wait for an answer that went on after it came."""
+    await store(tmp_path, [event("user", text("pay")), event(AGENT, text("Paying. "), call("pay"))])
+    await typed_over(tmp_path, OVER_IT, RunHead("run-1", "ann", "chat", "msg-1", "u1"))
+    model = ScriptedModel(script=lambda _: [Say("Fine.")])
+    chat = make(model, pay)
+    before = await chat.messages()
+    assert [text_of(message) for message in before] == ["pay", "Paying. ", "never mind", ""]
+    await chat.say("never mind", "u2")
+    assert_legal(model.requests[-1])
+    assert (await chat.messages())[:2] == before[:2]
 
 
 async def test_a_call_that_waits_beside_one_that_is_done(make: Make) -> None:

@@ -1,8 +1,13 @@
 """The session store under a bridge: one connection that survives what happens to those who use it."""
 
 import asyncio
+import gc
 import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.adk.artifacts import InMemoryArtifactService
@@ -16,6 +21,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from adkwire.errors import Unavailable
+from adkwire.runs.sessions import MarkedSessions, SqliteSessions
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from tests.runs.chats import AGENT, PATIENCE, Chat, assert_legal, heard, plain, stored, text_of
 from tests.runs.conftest import Make
@@ -41,6 +47,51 @@ async def test_who_is_cancelled_while_it_reads_or_writes_spoils_nothing(make: Ma
         await asyncio.wait(tasks)
     assert (await chat.say("b")).text == "to b"
     assert await chat.told() == [("user", "a"), ("assistant", "to a"), ("user", "b"), ("assistant", "to b")]
+
+
+async def test_who_is_cancelled_leaves_no_old_view_of_the_file_behind(tmp_path: Path) -> None:
+    sessions = MarkedSessions(SqliteSessions(str(tmp_path / "state.db")))
+    chat: Any = {"app_name": "app", "user_id": "me", "session_id": "chat"}
+    await sessions.create_session(**chat)
+    with (
+        closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as somebody,
+        _without_garbage_collection(),
+    ):
+        somebody.execute("CREATE TABLE other (n)")
+        for time, turns_of_the_loop in enumerate((2, 3, 4) * 15):
+            reading = asyncio.create_task(sessions.get_session(**chat))
+            for _ in range(turns_of_the_loop):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.wait([reading])
+            somebody.execute("INSERT INTO other VALUES (1)")
+            await sessions.create_session(app_name="app", user_id="me", session_id=f"chat {time}")
+    await sessions.close()
+
+
+async def test_who_is_cancelled_while_it_writes_has_written(tmp_path: Path) -> None:
+    sessions = MarkedSessions(SqliteSessions(str(tmp_path / "state.db")))
+    chat: Any = {"app_name": "app", "user_id": "me", "session_id": "chat"}
+    session = await sessions.create_session(**chat)
+    writing = asyncio.create_task(sessions.append_event(session, Event(author="me")))
+    await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    found = await sessions.get_session(**chat)
+    assert found is not None
+    assert len(found.events) == 1
+    await sessions.close()
+
+
+@contextmanager
+def _without_garbage_collection() -> Generator[None, None, None]:
+    """What is forgotten stays as it is, as it may for a while."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 async def test_everything_is_in_the_file_before_the_answer_ends(make: Make, tmp_path: Path) -> None:

@@ -155,7 +155,33 @@ def type_over(world: World) -> None:
     world.go_on(0, ["say", "end"])
 
 
-STORIES = (look_and_pay, answer_one_by_one, change_ones_mind, type_over)
+def type_over_the_browser(world: World) -> None:
+    """Something new while only a browser could answer, and the same again, as clients do after a lost connection."""
+    ask(world)
+    world.go_on(0, ["clock", "end"])
+    ask(world)
+    world.step((do.send_again, "c0", 0))
+    world.go_on(0, ["say", "end"])
+
+
+def type_over_and_answer(world: World) -> None:
+    """The browser answers what was typed over while somebody stops; then it is said in other words."""
+    ask(world)
+    world.go_on(0, ["clock", "end"])
+    ask(world)
+    world.step((do.answer, "c0", 2), (do.stop, "c0", 0))
+    world.step((do.edit, "c0", 0))
+    world.go_on(0, ["say", "end"])
+
+
+STORIES = (
+    look_and_pay,
+    answer_one_by_one,
+    change_ones_mind,
+    type_over,
+    type_over_the_browser,
+    type_over_and_answer,
+)
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -183,7 +209,7 @@ def test_no_history_breaks_what_holds() -> None:
     run_state_machine_as_test(
         Server,
         settings=settings(
-            max_examples=EXAMPLES or 60,
+            max_examples=EXAMPLES or 40,
             stateful_step_count=25,
             deadline=None,
             derandomize=not EXAMPLES,

@@ -16,6 +16,7 @@ from pydantic import PrivateAttr
 
 from adkwire.errors import NotFound, Unavailable
 from adkwire.runs import run as runs
+from adkwire.runs import sessions
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Step, Think, Wait
 from tests.runs.chats import assert_legal, heard, stored, tool_parts
@@ -447,6 +448,7 @@ async def test_a_run_that_is_cancelled_before_anything_is_stored_was_stopped(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "STOP_PATIENCE", 0.05)
+    monkeypatch.setattr(sessions, "PATIENCE", 0.05)
     service = HeldSessions("create")
     model = ScriptedModel(script=lambda _: [Say("ok")])
     chat = make(model, session_service=service)

@@ -1,23 +1,29 @@
 """The connection to a live model is lost, found again, given up or deaf: people are told, and the chat goes on."""
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from google.adk.events.event import Event
+from google.adk.agents import LlmAgent
+from google.adk.models import Gemini
+from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.sessions import InMemorySessionService
-from google.adk.sessions.session import Session
 from google.genai import types
+from google.genai.errors import APIError
 
+from adkwire.gate.records import Given
 from adkwire.runs import live_connection, watched_model
+from adkwire.runs.bridge import Bridge
 from adkwire.runs.sessions import ChatKey
-from adkwire.runs.watched_model import Supervision, TooManyLostError
-from adkwire.testing import Call, Drop, GoAway, Resumption, Say, ScriptedModel, Wait
-from tests.runs.live_house import CHAT, ME, House, Reader, house
+from adkwire.runs.watched_model import ConnectionLostError, Doing, Supervision, TooManyLostError
+from adkwire.settings import Settings
+from adkwire.testing import Call, Drop, GeminiEmulator, GoAway, Resumption, Say, ScriptedModel, Wait
+from adkwire.testing.speech import Manner
+from adkwire.testing.steps import Step
+from tests.runs.live_house import CHAT, ME, House, Reader, Till, house
 
 HANDLE, NO_HANDLE = Resumption(), Resumption(resumable=False)
 BACK = ["reconnecting", "reconnected"]
@@ -26,8 +32,12 @@ BACK = ["reconnecting", "reconnected"]
 class Notes:
     """Notes what people are told."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: Doing = Doing.IDLE) -> None:
         self.told: list[str] = []
+        self.now = doing
+
+    def doing(self) -> Doing:
+        return self.now
 
     def reconnecting(self) -> None:
         self.told.append("reconnecting")
@@ -47,7 +57,9 @@ class Clock:
         self.slept: list[float] = []
         self.most: list[float] = []
         monkeypatch.setattr(watched_model, "time", SimpleNamespace(monotonic=lambda: self.now))
-        monkeypatch.setattr(watched_model, "asyncio", SimpleNamespace(sleep=self._sleep))
+        monkeypatch.setattr(
+            watched_model, "asyncio", SimpleNamespace(sleep=self._sleep, Event=asyncio.Event, timeout=asyncio.timeout)
+        )
         monkeypatch.setattr(watched_model, "random", SimpleNamespace(uniform=self._longest))
 
     async def _sleep(self, seconds: float) -> None:
@@ -135,9 +147,70 @@ def test_other_responses_pass_as_they_are() -> None:
     notes = Notes()
     response = LlmResponse(turn_complete=True)
     assert Supervision(notes).seen(response) is response
-    away = LlmResponse(go_away=types.LiveServerGoAway(time_left="10s"))
-    assert Supervision(notes).seen(away) is away
-    assert notes.told == ["go-away"]
+
+
+AWAY = LlmResponse(go_away=types.LiveServerGoAway(time_left="10s"))
+IDLE, ANSWERING, HELD = Doing
+
+
+def supervised(doing: Doing, *, handle: bool) -> Supervision:
+    supervision = Supervision(Notes(doing))
+    supervision.seen(update("one" if handle else None))
+    return supervision
+
+
+@pytest.mark.parametrize("doing", Doing)
+@pytest.mark.parametrize("handle", [True, False])
+def test_adk_is_told_that_the_model_goes_away(doing: Doing, handle: bool) -> None:
+    supervision = supervised(doing, handle=handle)
+    told = supervision.seen(AWAY)
+    assert (told.go_away is not None) == ((doing, handle) in [(IDLE, True), (HELD, True)])
+
+
+@pytest.mark.parametrize("doing", Doing)
+@pytest.mark.parametrize("handle", [True, False])
+@pytest.mark.parametrize("code", [1000, 1006, 1011])
+async def test_adk_may_resume_what_was_dropped(doing: Doing, handle: bool, code: int) -> None:
+    supervision = supervised(doing, handle=handle)
+    resumed_or_ended = doing is not ANSWERING and (handle or code == 1000)
+    with nullcontext() if resumed_or_ended else pytest.raises(ConnectionLostError):
+        await supervision.dropped(APIError(code, "dropped"))
+
+
+@pytest.mark.parametrize("handle", [True, False])
+async def test_other_errors_pass_as_they_are(handle: bool) -> None:
+    await supervised(ANSWERING, handle=handle).dropped(APIError(1008, "refused"))
+    await supervised(ANSWERING, handle=handle).dropped(ValueError("of a tool"))
+
+
+async def test_a_model_that_speaks_while_calls_wait_may_finish_before_it_goes_away() -> None:
+    supervision = supervised(HELD, handle=True)
+    supervision.seen(LlmResponse(output_transcription=types.Transcription(text="Mind you, ")))
+    assert supervision.seen(AWAY).go_away is None
+    end = LlmResponse(turn_complete=True)
+    supervision.seen(end)
+    supervision.taken(end)
+    assert await supervision.departure_after(end) is None, "the handle does not have what was said"
+    supervision.seen(update("two"))
+    assert await supervision.departure_after(update("two")) is AWAY
+    assert await supervision.departure_after(update("two")) is None, "only once"
+
+
+async def test_an_answer_whose_end_was_received_is_not_lost_though_that_is_not_stored_yet() -> None:
+    supervision, end = Supervision(notes := Notes(ANSWERING)), LlmResponse(turn_complete=True)
+    supervision.seen(update("one"))
+    supervision.seen(end)
+    dropped = asyncio.create_task(supervision.dropped(APIError(1006, "dropped")))
+    await asyncio.sleep(0)
+    notes.now = IDLE
+    supervision.taken(end)
+    await dropped
+
+
+async def test_a_handle_is_not_for_the_next_agent() -> None:
+    supervision = supervised(IDLE, handle=True)
+    await supervision.before()
+    assert handle_of(supervision.seen(update(None))) is None
 
 
 async def first_then(here: House, *steps: Any) -> None:
@@ -212,27 +285,170 @@ async def test_a_connection_that_is_lost_for_ever(clock: Clock) -> None:
         assert (await (await here.say("again")).rest()).text == "One."
 
 
-async def test_a_call_that_waits_survives_the_loss_of_the_connection(clock: Clock) -> None:
-    async with house([[HANDLE, Call("clock")], [Say("Noon.")]]) as here:
-        answer = await (await here.say("time")).until_break()
+def last_words(request: LlmRequest) -> str | None:
+    return (request.contents[-1].parts or [types.Part()])[-1].text
+
+
+HANDLES = pytest.mark.parametrize("handle", [HANDLE, NO_HANDLE], ids=["handle", "none"])
+
+
+async def test_a_model_that_goes_away_and_cannot_be_resumed(clock: Clock) -> None:
+    async with house([[Call("weather", {"place": "Oslo"})], [Say("One.")], [Say("Two.")]]) as here:
+        await first_then(here, GoAway(), Drop(1006))
+        await here.ear.until(lambda ear: "not-recovered" in ear.notices)
+        assert here.ear.notices == ["go-away", "not-recovered"]
+        assert (len(here.model.live), len(here.model.requests), here.ear.turns) == (1, 2, []), "nothing was done again"
+        assert (await (await here.say("again")).rest()).text == "Two."
+        assert len(here.model.live[1].history) == 5, "it began with what was said"
+
+
+@HANDLES
+async def test_a_model_that_goes_away_in_the_middle_of_an_answer(handle: Resumption, clock: Clock) -> None:
+    answer = [Say("Two "), GoAway(), Say("three.")]
+    async with house([[handle, Say("One.")], answer, [Say("Four.")]]) as here:
+        await first_then(here)
+        after = await (await here.say("count")).rest()
+        assert after.text == "Two three."
+        (await here.model.connected()).interject(handle)
+        if handle is HANDLE:
+            await here.ear.until(lambda ear: "reconnected" in ear.notices)
+        assert here.ear.notices == ["go-away", *(BACK if handle is HANDLE else [])]
+        assert (await (await here.say("on")).rest()).text == "Four."
+        assert [live.history for live in here.model.live[1:]] == ([[]] if handle is HANDLE else [])
+        await here.agrees_with(after)
+
+
+@HANDLES
+@pytest.mark.parametrize("code", [1000, 1006, 1011])
+@pytest.mark.parametrize("words", ["Two three ", ""])
+async def test_a_connection_that_is_lost_in_the_middle_of_an_answer(
+    words: str, code: int, handle: Resumption, clock: Clock
+) -> None:
+    said = [Say(words)] if words else []
+    answers: dict[str | None, list[Step]] = {"hi": [handle, Say("One.")], "count": [*said, Drop(code)]}
+    async with house([]) as here:
+        here.model.turns, here.model.script = None, lambda request: answers.get(last_words(request), [Say("Next.")])
+        await first_then(here)
+        lost = await (await here.say("count")).rest()
+        assert (lost.text, lost.types[-1], here.ear.notices) == (words, "error", ["not-recovered"])
+        after = await (await here.say("on")).rest()
+        assert after.text == "Next."
+        asked = [part.text for content in here.model.requests[-1] for part in content.parts or [] if part.text]
+        assert asked == ["hi", "One.", "count", *([words] if words else []), "on"], "it began with what was said"
+        await here.agrees_with(lost, after)
+
+
+async def test_a_connection_that_is_lost_right_behind_an_answer(clock: Clock) -> None:
+    held = asyncio.Event()
+    async with house([[HANDLE, Say("One "), Wait(held), Say("two.")], [Say("Three.")]]) as here:
+        answer = await (await here.say("count")).until(lambda me: "One" in me.text)
         (await here.model.connected()).interject(Drop(1006))
+        held.set()
+        assert (await answer.rest()).text == "One two."
         await here.ear.until(lambda ear: "reconnected" in ear.notices or "not-recovered" in ear.notices)
         assert here.ear.notices == BACK
+        assert (await (await here.say("on")).rest()).text == "Three."
+
+
+@pytest.mark.parametrize("event", [Drop(1006), GoAway()])
+async def test_a_call_that_waits_goes_on_waiting_on_the_next_connection(event: Drop | GoAway, clock: Clock) -> None:
+    async with house([[HANDLE, Call("pay", {"amount": 5})], [Say("Paid.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        (await here.model.connected()).interject(event)
+        await here.ear.until(lambda ear: "reconnected" in ear.notices or "not-recovered" in ear.notices)
+        assert here.ear.notices == (BACK if isinstance(event, Drop) else ["go-away", *BACK])
         assert not answer.closed
+        await here.answer("pay", Given(approved=True))
+        assert (await answer.rest()).text == "Paid."
+        assert here.till.paid == [5]
+        await here.agrees_with(answer)
 
 
-class Forgetful(InMemorySessionService):
-    """Fails once when somebody types, as a store does that is away for a moment: it is ADK's send task that writes."""
+@pytest.mark.parametrize("events", [[Drop(1006)], [GoAway(), Drop(1006)]], ids=["drop", "go-away"])
+async def test_a_call_that_waits_is_parked_when_there_is_no_handle(events: list[Any], clock: Clock) -> None:
+    async with house([[Call("pay", {"amount": 5})], [Say("Paid.")]]) as here:
+        answer = await (await here.say("pay")).until_break()
+        (await here.model.connected()).interject(*events)
+        await answer.rest()
+        assert here.ear.notices == ["go-away", "not-recovered"][-len(events) :]
+        assert [call.tool for call in await here.pending()] == ["pay"]
+        await here.answer("pay", Given(approved=True))
+        await here.ear.until(lambda ear: ear.turns)
+        assert (await Reader(here.bridge, here.ear.turns[-1][0]).rest()).text == "Paid."
+        assert here.till.paid == [5]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.fails = False
 
-    async def append_event(self, session: Session, event: Event) -> Event:
-        if self.fails and event.author == "user":
-            self.fails = False
-            raise OSError("away")
-        return await super().append_event(session, event)
+async def test_what_is_said_while_a_call_waits_is_kept_as_far_as_it_came(clock: Clock) -> None:
+    talks = Manner(blocking=False)
+    async with house([[HANDLE, Call("clock")], [Say("Noon.")]], manner=talks) as here:
+        answer = await (await here.say("time")).until_break()
+        (await here.model.connected()).interject(Say("Mind you, "), Drop(1006))
+        await here.ear.until(lambda ear: "reconnected" in ear.notices or "not-recovered" in ear.notices)
+        assert here.ear.notices == BACK
+        await answer.until(lambda me: me.types.count("text-end") == 1)
+        assert not answer.closed
+        await here.answer("clock", Given(output={"time": "12:00"}))
+        await answer.rest()
+        assert answer.text == "Mind you, Noon."
+        kept = [part["text"] for part in (await here.messages())[-1]["parts"] if part["type"] == "text"]
+        assert kept == ["Mind you, ", "Noon."]
+
+
+old_send = pytest.mark.filterwarnings("ignore:The `session.send` method is deprecated:DeprecationWarning")
+geminis = pytest.mark.parametrize("model", ["gemini-3.1-flash-live-preview", "gemini-2.5-flash-native-audio-preview"])
+
+
+@asynccontextmanager
+async def gemini_house(model: str, *turns: Sequence[Say | Drop | GoAway]) -> AsyncGenerator[House]:
+    """The same with ADK's own class for Gemini; a handle comes with every turn."""
+    with GeminiEmulator(live=turns) as gemini:
+        agent = LlmAgent(name="teller", model=Gemini(model=model, **gemini.model_kwargs))
+        bridge = Bridge(agent, settings=Settings(db="memory:", events_per_second=0))
+        bridge.watch()
+        here = House(bridge, ScriptedModel(turns=[]), Till())
+        try:
+            await here.join()
+            yield here
+        finally:
+            await bridge.close(drain=0)
+
+
+@old_send
+@geminis
+async def test_gemini_is_lost_in_the_middle_of_an_answer(model: str) -> None:
+    async with gemini_house(model, [Say("One.")], [Say("Two three "), Drop(1011)], [Say("Next.")]) as here:
+        await (await here.say("hi")).rest()
+        lost = await (await here.say("count")).rest()
+        assert (lost.text, lost.types[-1], here.ear.notices) == ("Two three ", "error", ["not-recovered"])
+        after = await (await here.say("on")).rest()
+        assert after.text == "Next."
+        await here.agrees_with(lost, after)
+
+
+@old_send
+@geminis
+async def test_gemini_goes_away_in_the_middle_of_an_answer(model: str) -> None:
+    async with gemini_house(model, [Say("One.")], [Say("Two "), GoAway(), Say("three.")], [Say("Next.")]) as here:
+        await (await here.say("hi")).rest()
+        answer = await (await here.say("count")).rest()
+        assert answer.text == "Two three."
+        await here.ear.until(lambda ear: "reconnected" in ear.notices)
+        assert here.ear.notices == ["go-away", *BACK]
+        after = await (await here.say("on")).rest()
+        assert after.text == "Next."
+        await here.agrees_with(answer, after)
+
+
+async def deafen(here: House) -> asyncio.Event:
+    """From now on the model's connection takes nothing, and says nothing of it where it is read; when it did so."""
+    failed = asyncio.Event()
+
+    async def fail(*_: object, **__: object) -> None:
+        failed.set()
+        raise OSError("away")
+
+    (await here.model.connected())._send_content = fail  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    return failed
 
 
 @pytest.fixture(autouse=True)
@@ -249,10 +465,9 @@ def impatience() -> Generator[None]:
 
 
 async def test_a_connection_that_has_gone_deaf() -> None:
-    sessions = Forgetful()
-    async with house([[Say("One.")], [Say("Two.")]], sessions=sessions) as here:
+    async with house([[Say("One.")], [Say("Two.")]]) as here:
         first = await (await here.say("hi")).rest()
-        sessions.fails = True
+        await deafen(here)
         with impatience():
             lost = await (await here.say("are you there")).rest()
         assert lost.types == ["start", "error"]
@@ -264,10 +479,9 @@ async def test_a_connection_that_has_gone_deaf() -> None:
 
 
 async def test_speaking_after_a_connection_has_gone_deaf() -> None:
-    sessions = Forgetful()
-    async with house([[Say("One.")], [Say("Two.")]], sessions=sessions) as here:
+    async with house([[Say("One.")], [Say("I am listening.")], [Say("Two.")]]) as here:
         await (await here.say("hi")).rest()
-        sessions.fails = True
+        await deafen(here)
         with impatience():
             await (await here.say("are you there")).rest()
         assert here.ear.notices == ["not-recovered"]
@@ -276,6 +490,18 @@ async def test_speaking_after_a_connection_has_gone_deaf() -> None:
         await here.link.activity(start=False)
         await here.ear.until(lambda ear: ear.turns)
         assert (await Reader(here.bridge, here.ear.turns[-1][0]).rest()).text == "Two."
+
+
+async def test_one_that_is_closed_and_fails_over_that_is_not_lost() -> None:
+    async with house([[Say("One.")], [Say("Two.")]]) as here:
+        await (await here.say("hi")).rest()
+        deaf = await deafen(here)
+        answer = await here.say("are you there")
+        await deaf.wait()
+        await here.bridge.stop(ME, CHAT)
+        await answer.rest()
+        assert (await (await here.say("hello")).rest()).text == "Two."
+        assert here.ear.notices == []
 
 
 async def test_a_connection_that_is_slow_is_not_deaf() -> None:

@@ -9,16 +9,17 @@ import pytest
 from starlette.types import Message
 from starlette.websockets import WebSocket
 
-from adkwire import create_app
-from adkwire.errors import TooMany
+from adkwire import Bridge, create_app
+from adkwire.errors import TooMany, Unavailable
 from adkwire.server.lanes import Lane
 from adkwire.server.outbox import Outbox, Sound
 from adkwire.server.senses import Camera, Microphone
+from adkwire.stores.memory import Board, MemorySignals
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.live_frames import AudioFrame, VideoFrame
 from tests.runs.chats import heard, scripted, settings
 from tests.runs.conftest import leaked_since
-from tests.runs.gated import Till, clock
+from tests.runs.gated import Till, clock, where
 from tests.server.conftest import Open
 from tests.server.lines import (
     OURS,
@@ -154,7 +155,7 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"type": "interrupt", "reason": "bored"}, "interrupt", "unprocessable"),
     ({"type": "played", "generation": -1, "ms": 0}, "played", "unprocessable"),
     ({"type": "interrupt", "more": "x" * 64_000}, "interrupt", "too-large"),
-    (answer("c1"), "tool_result", "unprocessable"),
+    (answer(""), "tool_result", "unprocessable"),
     ({"type": "shout"}, "shout", "unprocessable"),
 ]
 
@@ -230,6 +231,14 @@ async def test_a_socket_belongs_to_one_chat(open_site: Open) -> None:
         assert said_in(await stock.ask(send_frame("c", "r3", chat="mine", message_id="u2"))) == "to c"
 
 
+async def test_a_frame_that_is_not_admitted_binds_a_socket_to_no_chat(open_site: Open) -> None:
+    site = await open_site(echo(), chats_per_minute=1)
+    assert (await site.client.post("/api/chat", json=body())).status_code == 200
+    async with line(site, path=LIVE) as stock:
+        assert "Too many" in refusal(await stock.ask(send_frame("a", "r1", chat="other")))
+        assert (await stock.ask(resume_frame("r2", chat="mine")))[0]["type"] == "no-active"
+
+
 async def test_a_stock_client_gets_official_frames_only_and_hears_by_chunks(open_site: Open) -> None:
     site = await open_site(echo())
     async with line(site, path=LIVE) as stock:
@@ -282,12 +291,14 @@ async def test_a_call_is_approved_while_the_answer_stays_open(open_site: Open) -
     site = await open_site(paying(), till.pay)
     async with talk(site) as one:
         await one.send(send_frame("pay"))
-        await one.until("tool-approval-request")
+        question = (await one.until("tool-approval-request"))[-1]["chunk"]["approvalId"]
         assert till.paid == []
         await one.send(answer("c1", status="approved"))
         rest = await one.until("end")
         assert [frame["chunk"]["output"] for frame in rest if frame.get("chunk", {}).get("output")] == [{"paid": 5}]
-        assert any(frame["type"] == "call-settled" and frame["toolCallId"] == "c1" for frame in rest)
+        settled = [(frame["toolCallId"], frame["approvalId"]) for frame in rest if frame["type"] == "call-settled"]
+        assert settled
+        assert set(settled) == {("c1", question)}
         assert [frame["type"] for frame in rest].count("end") == 1
     assert till.paid == [5]
 
@@ -297,12 +308,27 @@ async def test_an_answer_that_is_said_again_is_settled_again(open_site: Open) ->
     site = await open_site(paying(), till.pay)
     async with talk(site) as one:
         await one.send(send_frame("pay"))
-        await one.until("tool-approval-request")
+        question = (await one.until("tool-approval-request"))[-1]["chunk"]["approvalId"]
         await one.send(answer("c1", status="approved"))
         await one.until("end")
     async with talk(site) as two:
         await two.send(answer("c1", status="approved"))
-        assert (await two.next())["type"] == "call-settled"
+        told = await two.next()
+        assert (told["type"], told["approvalId"]) == ("call-settled", question)
+    assert till.paid == [5]
+
+
+async def test_an_answer_to_another_question_is_refused(open_site: Open) -> None:
+    till = Till()
+    site = await open_site(paying(), till.pay)
+    async with talk(site) as one:
+        await one.send(send_frame("pay"))
+        question = (await one.until("tool-approval-request"))[-1]["chunk"]["approvalId"]
+        await one.send(answer("c1", status="approved", approvalId="an older one"))
+        refused = (await one.until("error"))[-1]
+        assert (refused["code"], refused["toolCallId"]) == ("not-found", "c1")
+        await one.send(answer("c1", status="approved", approvalId=question))
+        await one.until("end")
     assert till.paid == [5]
 
 
@@ -333,6 +359,58 @@ async def test_an_answer_that_settles_nothing_is_told_with_its_call(open_site: O
         await one.send(answer("c1", status="approved"))
         await one.until("end")
     assert till.paid == [5]
+
+
+WRONG_ANSWERS = [
+    {},
+    {"status": "maybe"},
+    {"status": "approved", "scope": "ever"},
+    {"status": "approved", "arguments": {"amount": 1}},
+    {"status": "rejected", "reason": "x" * 1_001},
+    {"error": "x" * 64_000},
+]
+
+
+@pytest.mark.parametrize("said", WRONG_ANSWERS, ids=lambda said: " ".join(said) or "nothing")
+@pytest.mark.parametrize("named", [{}, {"requestId": "r9"}], ids=["alone", "as a request"])
+async def test_a_wrong_answer_is_told_with_its_call(
+    shared_site: Site, said: dict[str, Any], named: dict[str, Any]
+) -> None:
+    async with talk(shared_site, "wrong") as one:
+        await one.send({**answer("c1", **said), **named})
+        refused = await one.next()
+        assert (refused["type"], refused["toolCallId"], refused.get("requestId")) == (
+            "error",
+            "c1",
+            named.get("requestId"),
+        )
+        assert refused["code"] in ("unprocessable", "too-large")
+
+
+async def test_a_call_is_not_executed_with_arguments_that_were_not_meant(open_site: Open) -> None:
+    till = Till()
+    site = await open_site(paying(), till.pay)
+    async with talk(site) as one:
+        await one.send(send_frame("pay"))
+        await one.until("tool-approval-request")
+        await one.send(answer("c1", status="approved", arguments={"amount": 1}))
+        assert "unknown field `arguments`" in (await one.until("error"))[-1]["text"]
+        await one.send(answer("c1", status="approved", args={"amount": 2}))
+        await one.until("end")
+    assert till.paid == [2]
+
+
+async def test_what_becomes_of_a_call_is_told_once(open_site: Open) -> None:
+    """Also to the one who has answered: the second of two answers is not taken for confirmed by the first."""
+    model = ScriptedModel(turns=[[Call("where", {"exact": True}, id="c1")], [Say("there")]])
+    site = await open_site(model, where)
+    async with talk(site) as one, talk(site) as two:
+        await one.send(send_frame("where?"))
+        await one.until("tool-approval-request")
+        await one.send(answer("c1", status="approved"), answer("c1", result={"city": "Rome"}))
+        for each in (one, two):
+            told = [frame for frame in await each.until("end") if frame["type"] == "call-settled"]
+            assert [frame["state"] for frame in told] == ["offered", "answered"]
 
 
 async def test_a_browser_gives_its_output(open_site: Open) -> None:
@@ -373,6 +451,31 @@ async def test_the_answer_to_a_stock_client_ends_at_a_break_and_goes_on_with_wha
         assert "tool-input-available" not in kinds
         assert kinds[-1] in ("finish", "data-pcm")
     assert till.paid == [5]
+
+
+async def test_a_stock_client_reads_past_breaks_that_its_answer_is_behind(open_site: Open) -> None:
+    till = Till()
+    both = [Call("pay", {"amount": 5}, id="c1"), Call("pay", {"amount": 6}, id="c2")]
+    site = await open_site(ScriptedModel(turns=[both, [Say("done")]]), till.pay)
+    async with line(site, path=LIVE) as stock:
+        chunks = chunks_of(await stock.ask(send_frame("pay")))
+        questions = {chunk["toolCallId"]: chunk["approvalId"] for chunk in chunks if "approvalId" in chunk}
+        async with talk(site) as elsewhere:
+            await elsewhere.send(answer("c1", status="approved"))
+            told = [(await elsewhere.until("state"))[-1]["state"] for _ in range(2)]
+        assert told == ["thinking", "waiting"]
+        part = {
+            "type": "tool-pay",
+            "toolCallId": "c2",
+            "state": "approval-responded",
+            "input": {"amount": 6},
+            "approval": {"id": questions["c2"], "approved": True},
+        }
+        said = {"id": chunks[0]["messageId"], "role": "assistant", "parts": [part]}
+        more = await stock.ask(send_frame(request_id="r2", messages=[message("pay"), said]))
+        assert kinds_of(more).count("tool-output-available") == 2
+        assert said_in(more) == "done"
+    assert till.paid == [5, 6]
 
 
 async def test_a_client_of_ours_comes_back_to_a_held_call(open_site: Open) -> None:
@@ -453,6 +556,50 @@ async def test_going_down(tmp_path: Path) -> None:
         assert (await one.closed())[0] == 1001
         assert (await stock.closed())[0] == 1001
         await closing
+
+
+class Hesitant(MemorySignals):
+    """The first time that somebody comes to talk it fails, or never ends to take that down."""
+
+    def __init__(self, board: Board, *, fails: bool) -> None:
+        super().__init__(board)
+        self._fails = fails
+        self.met = asyncio.Event()
+
+    async def acquire(self, name: str) -> str | None:
+        last = await super().acquire(name)
+        if name.startswith("live ") and not self.met.is_set():
+            self.met.set()
+            if self._fails:
+                raise Unavailable("The store does not answer.")
+            await asyncio.Event().wait()
+        return last
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["refused", "gone"])
+async def test_who_does_not_get_in_is_not_there(tmp_path: Path, fails: bool) -> None:
+    board = Board()
+    signals = Hesitant(board, fails=fails)
+    app = create_app(Bridge(scripted(echo()), settings=settings(tmp_path, db="memory:"), signals=signals))
+    async with serving(app) as site:
+        quiet = asyncio.all_tasks()
+        async with line(
+            site, path=LIVE, query="?chat=chat" if fails else "", subprotocols=TALKS if fails else ()
+        ) as one:
+            if fails:
+                assert await one.closed() == (4503, "a store does not answer")
+            else:
+                await one.send(resume_frame())
+                await signals.met.wait()
+                one.connection.transport.abort()
+        await until(lambda: not leaked_since(quiet))
+        assert app.state.bridge.live.count == 0
+        assert [name for name in board.holders if name.startswith("live ")] == []
+        assert (await site.client.post("/api/chat", json=body())).status_code == 200
+        async with talk(site) as two:
+            await two.send(send_frame("hi", message_id="u2"))
+            assert said_in(await two.answer("r1")) == "to hi"
+        await app.state.bridge.close()
 
 
 async def test_many_sockets_leave_nothing_behind(open_site: Open) -> None:

@@ -1,4 +1,7 @@
-"""5,000 wrong frames on live sockets: no crash, no leak, and only what the contract has."""
+"""5,000 wrong frames on live sockets: no crash, no leak, and only what the contract has.
+
+And what they have found, as small as it gets.
+"""
 
 import asyncio
 import logging
@@ -8,10 +11,11 @@ import pytest
 
 from adkwire import create_app
 from adkwire.server.patient_socket import PatientSocket
-from adkwire.testing import Say, ScriptedModel
+from adkwire.testing import Say, ScriptedModel, Wait
 from tests.faults.live_fuzz import fuzz
 from tests.runs.chats import scripted, settings
 from tests.runs.conftest import leaked_since
+from tests.server.conftest import Open
 from tests.server.lines import said_in, send_frame
 from tests.server.live_lines import talk
 from tests.server.sites import serving
@@ -33,7 +37,7 @@ async def test_wrong_frames(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     before = asyncio.all_tasks()
     app = create_app(scripted(ScriptedModel(script=lambda _: [Say("ok")])), settings=given)
     async with serving(app, ws=PatientSocket, ws_max_size=400_000) as site:
-        found = await fuzz(site.port, 5_000, seed=5)
+        found = await fuzz(site.port, 5_000, seed=1)
         assert found.complaints == []
         assert found.frames >= 5_000
         assert {"error", "ready", "pong", "chunk"} <= set(found.told)
@@ -44,3 +48,31 @@ async def test_wrong_frames(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     await app.state.bridge.close()
     await until(lambda: not leaked_since(before))
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_what_two_say_at_once_is_told_once(open_site: Open) -> None:
+    site = await open_site(db="memory:")
+    async with talk(site) as one, talk(site) as other, talk(site) as third:
+        await one.send(send_frame(request_id="r1"))
+        await other.send(send_frame(request_id="r2"))
+        assert said_in(await one.answer("r1")) == "ok"
+        for line, turns in (other, 0), (third, 1):
+            frames = await line.until("end")
+            [(reading, text)] = {(frame["requestId"], said_in(frames)) for frame in frames if frame["type"] == "chunk"}
+            assert text == "ok"
+            assert [frame["requestId"] for frame in frames if frame["type"] == "turn"] == [reading] * turns
+            assert len([frame for frame in frames if frame["type"] == "user-transcript"]) == turns
+
+
+async def test_who_was_told_twice_reads_nothing_on_when_it_leaves(open_site: Open) -> None:
+    held = asyncio.Event()
+    model = ScriptedModel(script=lambda _: [Say("one "), Wait(held), Say("two")])
+    site = await open_site(model, db="memory:")
+    async with talk(site) as one, talk(site) as other:
+        async with talk(site) as third:
+            await one.send(send_frame())
+            await other.send(send_frame())
+            await third.until("text-delta")
+        held.set()
+        assert said_in(await one.answer("r1")) == "one two"
+        await until(lambda: not [task for task in asyncio.all_tasks() if "socket-turn" in task.get_name()])

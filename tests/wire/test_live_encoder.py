@@ -389,6 +389,29 @@ class TestHeld:
 
         assert encoder.is_held
 
+    def test_a_denial_is_told_when_nothing_beside_it_waits(self) -> None:
+        encoder = Encoder(MESSAGE)
+        fed(encoder, [model(call("c1"), call("c2")), asked(gated("c1")), asked(gated("c2"))])
+        refused = [stamp(verdict(c1=False), held=True), answered(response("c1", {"error": "no"}))]
+
+        assert fed(encoder, refused) == [c.ToolApprovalResponse(approval_id="ask-c1", approved=False)]
+        assert encoder.is_held
+        assert [call.id for call in encoder.waiting()] == ["c2"]
+        allowed = [stamp(verdict(c2=True), held=True), answered(response("c2", {"r": 1}))]
+        assert fed(encoder, allowed)[1:] == [result("c2"), c.ToolOutputDenied(tool_call_id="c1")]
+
+    def test_a_denial_beside_what_is_parked_is_not_told(self) -> None:
+        chunks = streamed(
+            model(call("c1"), call("c2")),
+            asked(gated("c1")),
+            asked(gated("c2")),
+            stamp(verdict(c1=False), held=True),
+            answered(response("c1", {"error": "no"})),
+        )
+
+        assert c.ToolOutputDenied(tool_call_id="c1") not in chunks
+        assert chunks[-1] == finish("tool-calls")
+
     @pytest.mark.parametrize(
         ("piece", "whole"),
         [(partial(text("a")), model(text("a"))), (spoken("a"), spoken("a", finished=True))],

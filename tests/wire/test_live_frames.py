@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from adkwire.errors import RequestError, TooLarge, Unprocessable, UnsupportedType
-from adkwire.wire.chunks import Finish, FinishStep, Start, TextDelta
+from adkwire.wire.breaks import break_entry
+from adkwire.wire.chunks import Finish, FinishStep, Start, TextDelta, TextStart, ToolInputAvailable
 from adkwire.wire.decoder import CallBody, InputLimits, UserMessage
 from adkwire.wire.frames import AbortFrame, FrameLimits, Head, PingFrame, ResumeFrame, SendFrame, decode_head
 from adkwire.wire.live_frames import (
@@ -37,6 +38,7 @@ from adkwire.wire.live_frames import (
     UserTranscript,
     VideoFrame,
     binary_name,
+    call_of,
     decode_binary,
     decode_live_frame,
     encode_live_frame,
@@ -134,7 +136,7 @@ def test_a_message_may_name_its_chat() -> None:
             {"status": "approved", "reason": None, "args": None, "payload": None, "scope": None, "error": None},
             CallBody(approved=True),
         ),
-        ({"status": None, "result": 0, "more": 1}, CallBody(output=0)),
+        ({"status": None, "result": 0}, CallBody(output=0)),
     ],
 )
 def test_answers_to_calls(data: dict[str, Any], meant: CallBody) -> None:
@@ -155,6 +157,8 @@ def test_answers_to_calls(data: dict[str, Any], meant: CallBody) -> None:
         ({"status": "approved", "args": []}, "args"),
         ({"status": "approved", "scope": "ever"}, "scope"),
         ({"error": 5}, "error"),
+        ({"status": "approved", "arguments": {"n": 1}}, "unknown field `arguments`"),
+        ({"output": 1}, "unknown field `output`"),
         ({"toolCallId": "", "status": "approved"}, "toolCallId"),
         ({"toolCallId": "x" * 257, "status": "approved"}, "toolCallId"),
         ({"toolCallId": None, "status": "approved"}, "toolCallId"),
@@ -184,6 +188,8 @@ def test_wrong_answers_to_calls(data: dict[str, Any], words: str) -> None:
         ({"type": "audio_control", "action": "start", "source": "dog"}, "source"),
         ({"type": "audio_chunk"}, "data"),
         ({"type": "audio_chunk", "data": "AAAA"}, "data"),
+        (sound(rate=48_000), "unknown field `rate`"),
+        ({"type": "video_frame", "data": {"data": "", "mediaType": "image/png", "type": 1}}, "unknown field `type`"),
         (sound(chunk="no base64!"), "base64"),
         (sound(chunk=[1, 2]), "chunk"),
         (sound(sampleRate="16000"), "sampleRate"),
@@ -321,6 +327,10 @@ TOLD: list[tuple[LiveServerFrame, dict[str, Any]]] = [
     ),
     (CallSettled(tool_call_id="c", state="done"), {"type": "call-settled", "toolCallId": "c", "state": "done"}),
     (
+        CallSettled(tool_call_id="c", approval_id="a", state="done"),
+        {"type": "call-settled", "toolCallId": "c", "approvalId": "a", "state": "done"},
+    ),
+    (
         Notice(level="info", code="go-away", text="soon"),
         {"type": "notice", "level": "info", "code": "go-away", "text": "soon"},
     ),
@@ -356,6 +366,14 @@ def test_sound_for_who_takes_no_binary() -> None:
     }
 
 
+def test_who_has_executed_a_call_is_not_told_to_again() -> None:
+    offers = [ToolInputAvailable(tool_call_id=call, tool_name="where", input={}) for call in ("c1", "c2")]
+    entries = [*encode_chunks([offers[0]]), break_entry([]), *encode_chunks([offers[1], TextStart(id="t")])]
+    frames = LiveChunkFrames("r", Profile(), given={"c1"}).of(0, entries)
+    told = [(frame["sequence"], frame["chunk"]["type"]) for frame in map(json.loads, frames)]
+    assert told == [(0, "tool-input-available"), (1, "text-start")]
+
+
 def test_chunks_beside_the_log_are_numbered_with_it() -> None:
     entries = encode_chunks([Start(message_id="m"), TextDelta(id="t", delta="a")])
     frames = LiveChunkFrames("r", Profile(), run="run")
@@ -371,6 +389,20 @@ def test_chunks_beside_the_log_are_numbered_with_it() -> None:
     ]
     assert seen[-1]["chunk"] == {"type": "finish", "finishReason": "tool-calls", "messageMetadata": {}}
     assert {(frame["type"], frame["requestId"]) for frame in seen} == {("chunk", "r")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "call"),
+    [
+        ("tool_result", {"toolCallId": "c1", "status": "maybe", "more": 1}, "c1"),
+        ("tool_result", {"toolCallId": "x" * 257}, None),
+        ("tool_result", {"toolCallId": 5}, None),
+        ("tool_result", [], None),
+        ("message", {"toolCallId": "c1"}, None),
+    ],
+)
+def test_the_call_of_an_answer_can_be_read_whatever_else_is_wrong(kind: str, data: Any, call: str | None) -> None:
+    assert call_of(Head(kind, None), json.dumps({"type": kind, "data": data}).encode()) == call
 
 
 @given(st.binary(max_size=700))

@@ -65,6 +65,13 @@ _OUTCOMES: list[tuple[str, dict[Language, str]]] = [
         },
     ),
     (
+        r"\bwent on before\b",
+        {
+            "en": "You went on before it ran, so I did not {task}.",
+            "ja": "実行前に会話が進んだため、{task}は行いませんでした。",
+        },
+    ),
+    (
         r"\b(?:outcome|fate)\b.*\bunknown\b|\bis not known\b",
         {
             "en": "I do not know whether I could {task}: please check before you try again.",

@@ -51,6 +51,7 @@ class ToolGate:
         *,
         clock: Callable[[], float],
         timeout: float = 0,
+        browser_timeout: float = 0,
         max_output: int = 16_000,
         worker: str = "",
         changed: Callable[[PendingCall], None] = lambda call: None,
@@ -59,7 +60,7 @@ class ToolGate:
         self._policy = policy
         self._clock = clock
         self._timeout = timeout
-        self._judge = Judge(policy, max_output)
+        self._judge = Judge(policy, max_output, browser_timeout)
         self._changed = changed
         self._notes: set[asyncio.Task[None]] = set()
         self.worker = worker or secrets.token_hex(8)

@@ -28,9 +28,10 @@ _LONGEST_ERROR = 1000
 class Judge:
     """Weighs answers against the call, the policy and the limits."""
 
-    def __init__(self, policy: Policy, max_output: int) -> None:
+    def __init__(self, policy: Policy, max_output: int, browser_timeout: float = 0) -> None:
         self._policy = policy
         self._max_output = max_output
+        self._browser_timeout = browser_timeout
 
     def allows(self, tool: str, args: Mapping[str, Json]) -> bool:
         """Whether no rule forbids the call: asked again when an approved call begins or its arguments were edited."""
@@ -78,12 +79,19 @@ class Judge:
         after = call.moved(
             State.OFFERED if call.browser and approved else State.ANSWERED,
             answer=answer,
-            expires_at=_renewed(call, now),
+            expires_at=self._renewed(call, now),
         )
         if not given.has_output or not approved:
             return after
         self._check_output(call, given)
         return after.moved(State.ANSWERED, answer=_with_output(after, given, now))
+
+    def _renewed(self, call: PendingCall, now: float) -> float | None:
+        """The browser has as long to execute a call as the person had to approve it, but in a live conversation what it
+        has for every call."""
+        if call.live:
+            return now + self._browser_timeout if self._browser_timeout else None
+        return None if call.expires_at is None else now + call.expires_at - call.asked_at
 
     def _check_edit(self, call: PendingCall, args: dict[str, Json]) -> None:
         unknown = sorted(set(args) - set((call.parameters or {}).get("properties", args)))
@@ -102,14 +110,11 @@ class Judge:
             raise Unprocessable(f"This is not what {call.tool} gives: {wrong}")
 
 
-def _renewed(call: PendingCall, now: float) -> float | None:
-    """The browser has as long to execute a call as the person had to approve it."""
-    return None if call.expires_at is None else now + call.expires_at - call.asked_at
-
-
 def _check_echo(call: PendingCall, given: Given) -> None:
     """A stock client repeats what it answers; what differs from what was asked is no answer to it."""
     echo = given.echo
+    if given.ask is not None and given.ask != call.ask:
+        raise NotFound(REFUSED)
     if echo is None:
         return
     shown = [call.input, call.used] if call.browser else [call.input]

@@ -174,6 +174,8 @@ class Given(NamedTuple):
     output: Json | UnsetType = UNSET
     error: str | UnsetType = UNSET
     echo: "Echo | None" = None
+    ask: str | None = None
+    """The question it answers, if it says so."""
 
     @property
     def has_output(self) -> bool:

@@ -5,11 +5,13 @@ from typing import Literal, Protocol, TypeAlias
 from google.adk.events.event import Event
 from google.genai import types
 
-from adkwire.gate.records import PendingCall
+from adkwire.gate.records import OVER, PendingCall
 from adkwire.runs.carried import Carried
-from adkwire.runs.live_turns import Origin
+from adkwire.runs.live_turns import LiveTurn, Origin
 from adkwire.runs.run import Run
+from adkwire.runs.speeches import Played, Who, furthest
 from adkwire.wire.frames import Level
+from adkwire.wire.live_frames import is_older
 
 LiveState: TypeAlias = Literal["listening", "thinking", "speaking", "waiting"]
 _GENERATIONS = 65536
@@ -23,8 +25,8 @@ class Listener(Protocol):
         """Whether it can answer a single call at any time; a stock client answers all calls of a step at once."""
         ...
 
-    def turn(self, run: Run, origin: Origin) -> None:
-        """A turn begins that it has not asked for."""
+    def turn(self, run: Run, origin: Origin) -> bool:
+        """A turn begins; whether that is news to it: it may have asked for it, too."""
         ...
 
     def transcript(self, user_message: str, text: str, *, final: bool) -> None:
@@ -39,8 +41,8 @@ class Listener(Protocol):
         """What was being said is over; sound of older generations is void."""
         ...
 
-    def settled(self, call: str, state: str) -> None:
-        """A call has its answer, from wherever it came."""
+    def settled(self, call: str, state: str, ask: str | None) -> None:
+        """A call has its answer, from wherever it came; `ask` is the question, when it was asked about."""
         ...
 
     def notice(self, level: Level, code: str, text: str) -> None:
@@ -63,7 +65,9 @@ class Audience:
         self.listeners: list[Listener] = []
         self.generation = 0
         self.state: LiveState = "listening"
-        self._played = (-1, 0)
+        self._settled: dict[str, str] = {}
+        """What was told last of the calls that are not over."""
+        self._played: Played | None = None
         self._last: Carried | None = None
         """Whose sound came last."""
 
@@ -71,10 +75,8 @@ class Audience:
         """A turn begins; who has asked for it knows. The others get to know what was typed, too."""
         said = " ".join(part for part in run.message.parts if isinstance(part, str))
         for listener in self.listeners:
-            if listener is not besides:
-                listener.turn(run, origin)
-                if origin == "typed":
-                    listener.transcript(run.message.id, said, final=True)
+            if listener is not besides and listener.turn(run, origin) and origin == "typed":
+                listener.transcript(run.message.id, said, final=True)
 
     def enter(self, state: LiveState) -> None:
         """The model does something else now."""
@@ -89,75 +91,78 @@ class Audience:
             listener.notice(level, code, text)
 
     def settled(self, call: PendingCall) -> None:
-        """A call has moved at the gate."""
-        if call.answer is not None or call.outcome:
+        """A call has moved at the gate, which need not change what there is to tell: it was parked, or its answer has
+        reached the agent."""
+        state = call.outcome or call.state
+        if (call.answer is not None or call.outcome) and self._settled.get(call.call) != state:
+            self._settled[call.call] = state
             for listener in self.listeners:
-                listener.settled(call.call, call.outcome or call.state)
+                listener.settled(call.call, state, call.ask)
+        if call.answer is None or call.state in OVER:
+            self._settled.pop(call.call, None)
 
-    def heard(self, carried: Carried, event: Event) -> None:
+    def heard(self, turn: LiveTurn, event: Event) -> None:
         """The user was heard to say something."""
         said = (event.input_transcription.text if event.input_transcription is not None else None) or ""
         if event.partial:
-            carried.speaking += said
+            turn.speaking += said
         else:
-            carried.spoken.append(said)
-            carried.speaking = ""
+            turn.spoken.append(said)
+            turn.speaking = ""
         for listener in self.listeners:
-            listener.transcript(carried.turn.user, carried.heard, final=event.partial is not True)
+            listener.transcript(turn.user, turn.heard, final=event.partial is not True)
 
     def play(self, carried: Carried, event: Event) -> Event | None:
         """Hand on the sound of an event; what else is in it, if anything."""
-        parts = (event.content.parts if event.content is not None else None) or []
-        sounds = [part for part in parts if _is_sound(part)]
+        parts = _parts(event)
+        sounds, has_words = [part for part in parts if _is_sound(part)], _has_words(event)
+        if sounds or has_words:
+            carried.speeches.speaks(_speaker(event))
+        for part in sounds:
+            self._sound(carried, (part.inline_data.data if part.inline_data is not None else None) or b"")
+        if has_words and not event.partial:
+            carried.speeches.over()
         if not sounds:
             return event
-        if carried.generation is None:
-            self.generation = carried.generation = (self.generation + 1) % _GENERATIONS
-            self._last = carried
-        for part in sounds:
-            pcm = (part.inline_data.data if part.inline_data is not None else None) or b""
-            for listener in self.listeners:
-                listener.sound(pcm, carried.generation, carried.ms, last=False)
-            carried.sounded += len(pcm)
-            carried.chunks += 1
         rest = [part for part in parts if not _is_sound(part)]
         return event.model_copy(update={"content": types.Content(role="model", parts=rest)}) if rest else None
 
+    def _sound(self, carried: Carried, pcm: bytes) -> None:
+        speeches = carried.speeches
+        if speeches.generation is None:
+            self.generation = speeches.generation = (self.generation + 1) % _GENERATIONS
+            self._last = carried
+        for listener in self.listeners:
+            listener.sound(pcm, speeches.generation, speeches.position, last=False)
+        speeches.sound(len(pcm))
+
     def silent(self, carried: Carried) -> None:
         """No more sound of a turn."""
-        if carried.generation is not None:
+        speeches = carried.speeches
+        if speeches.generation is not None:
             for listener in self.listeners:
-                listener.sound(b"", carried.generation, carried.ms, last=True)
+                listener.sound(b"", speeches.generation, speeches.position, last=True)
 
     def played(self, generation: int, ms: int) -> None:
-        """How much of a generation's sound was really heard."""
-        self._played = generation, ms
+        """How much of a generation's sound was really heard. One that is yet to come was not."""
+        if not is_older(self.generation, generation):
+            self._played = furthest(self._played, Played(generation, ms))
 
     def interrupt(self, carried: Carried) -> None:
         """What is being said is over; sound that was not heard yet is void, and so are the words to it."""
-        carried.kept = self._kept(carried)
+        stored = {_speaker(event) for event in carried.turn.unshown.values() if _has_words(event)}
+        unsaved = [each for each in carried.run.encoder.unsaved() if (each.branch, each.author) not in stored]
+        carried.cut = carried.speeches.cut(unsaved, self._played)
         self.generation = (self.generation + 1) % _GENERATIONS
-        carried.generation = None
+        carried.speeches.interrupt()
+        kept = carried.cut.text if carried.cut is not None else None
         for listener in self.listeners:
-            listener.interrupted(carried.run.id, self.generation, carried.kept)
+            listener.interrupted(carried.run.id, self.generation, kept)
 
     def interrupt_rest(self) -> None:
         """Nothing is being said any more; what is still to be heard of it is void."""
-        last, (generation, ms) = self._last, self._played
-        if last is not None and last.generation == generation and ms < last.ms:
-            self.interrupt(last)
-
-    def _kept(self, carried: Carried) -> str | None:
-        """What was heard of what is being said, by its share of the sound; None when that is all, or nobody knows."""
-        generation, ms = self._played
-        if carried.generation != generation or ms >= carried.ms:
-            return None
-        parts = [part for unsaved in carried.run.encoder.unsaved() for _, part in unsaved.parts]
-        said = "".join(part for part in parts if isinstance(part, str))
-        if not said:
-            return None
-        at = round(len(said) * ms / carried.ms)
-        return said[: said.rfind(" ", 0, at) + 1] if " " in said[:at] else said[:at]
+        if self._last is not None and self._last.speeches.is_behind(self._played):
+            self.interrupt(self._last)
 
     def dismiss(self, *, deleted: bool) -> None:
         """Everybody has to go."""
@@ -165,22 +170,25 @@ class Audience:
             listener.ended(deleted=deleted)
         self.listeners.clear()
 
-    def reconnecting(self) -> None:
-        """The connection to the model was lost and is sought again."""
-        self.notice("warning", "reconnecting", "The connection to the model was lost; trying again.")
-
-    def reconnected(self) -> None:
-        """It is there again."""
-        self.notice("info", "reconnected", "The connection to the model is back.")
-
-    def going_away(self) -> None:
-        """The model is about to end it; another one follows."""
-        self.notice("info", "go-away", "The model ends this connection soon; another one is opened.")
-
     def not_recovered(self) -> None:
-        """It is lost for good; the next thing that is said opens another."""
+        """The connection to the model is lost for good; the next thing that is said opens another."""
         self.notice("error", "not-recovered", "The connection to the model was lost. Speak or write to go on.")
+
+
+def _parts(event: Event) -> list[types.Part]:
+    return (event.content.parts if event.content is not None else None) or []
 
 
 def _is_sound(part: types.Part) -> bool:
     return part.inline_data is not None and (part.inline_data.mime_type or "").startswith("audio/pcm")
+
+
+def _has_words(event: Event) -> bool:
+    """Whether the model says something in an event, aloud or in text; thoughts are not said."""
+    if event.author == "user":
+        return False
+    return event.output_transcription is not None or any(part.text and not part.thought for part in _parts(event))
+
+
+def _speaker(event: Event) -> Who:
+    return event.branch, event.author

@@ -81,6 +81,7 @@ class Bridge:
             policy or (Policy.load(settings.policy) if settings.policy is not None else Policy()),
             clock=clock,
             timeout=settings.approval_timeout,
+            browser_timeout=settings.client_tool_timeout,
             max_output=settings.max_output_bytes,
             worker=self._signals.worker,
             changed=self._changed,

@@ -8,10 +8,7 @@ from google.adk.events.event import Event
 
 from adkwire.runs.live_turns import LiveTurn, LiveTurns
 from adkwire.runs.run import Run
-
-RATE = 24_000
-"""Samples a second of what a live model sounds."""
-_BYTES_PER_MS = RATE * 2 // 1000
+from adkwire.runs.speeches import Cut, Speeches
 
 
 class Item(NamedTuple):
@@ -36,25 +33,9 @@ class Carried:
     """Events that were shown before they came here, since the turn had to end."""
     awaited: frozenset[str] = frozenset()
     """The calls that somebody was asked to act on, when a response could end last."""
-    generation: int | None = None
-    chunks: int = 0
-    sounded: int = 0
-    """Bytes of sound so far."""
-    kept: str | None = None
+    speeches: Speeches = field(default_factory=Speeches)
+    cut: Cut | None = None
     """What was heard of what is being said, when that is less."""
-    spoken: list[str] = field(default_factory=list[str])
-    speaking: str = ""
-    """What the user has been heard to say: whole sentences, and the one that is being said."""
-
-    @property
-    def ms(self) -> int:
-        """Milliseconds of sound so far."""
-        return self.sounded // _BYTES_PER_MS
-
-    @property
-    def heard(self) -> str:
-        """All that the user has been heard to say."""
-        return " ".join(part for part in (*self.spoken, self.speaking) if part)
 
     async def show(self, item: Item) -> None:
         """Have something shown, and wait until it is."""

@@ -1,6 +1,7 @@
 """Expiry: the clock that answers calls nobody answers in time."""
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable
 
@@ -27,7 +28,9 @@ class Expiry:
         """Look after the calls that wait."""
         self._news.set()
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._watch(), name="adkwire-expiry")
+            # In a context of its own: the one of the call that has begun it would be kept with it.
+            nobodys = contextvars.Context()
+            self._task = asyncio.create_task(self._watch(), name="adkwire-expiry", context=nobodys)
 
     def changed(self, call: PendingCall) -> None:
         """A call has moved; it may be the next to expire."""

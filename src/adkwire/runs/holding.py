@@ -7,6 +7,7 @@ parked call and nothing else.
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Generator
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -14,10 +15,16 @@ from typing import Any, Protocol
 from google.adk.events.event import Event
 from google.genai import types
 
+from adkwire.errors import RequestError
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import OPEN, PendingCall, State
 from adkwire.runs.gated import Place
 from adkwire.runs.sessions import ChatKey
+
+logger = logging.getLogger("adkwire")
+
+_RETRY, _LONGEST_RETRY = 0.1, 5.0
+"""Seconds until a store that was away is asked again."""
 
 
 class Holder(Protocol):
@@ -26,6 +33,10 @@ class Holder(Protocol):
     @property
     def key(self) -> ChatKey:
         """Whose chat."""
+        ...
+
+    def now(self) -> float:
+        """The time of something that is shown and not stored."""
         ...
 
     def invocation(self, call: str) -> str | None:
@@ -89,12 +100,23 @@ class Holds:
         with self._listening(key, call.call) as event:
             while True:
                 event.clear()
-                now = await self._gate.get(*key, call.call)
+                now = await self._now(key, call.call)
                 if now is None:
                     return call.moved(State.VOID, outcome="stopped")
                 if now.state not in OPEN or (call.state is State.ASKED and now.state is State.OFFERED):
                     return now
                 await event.wait()
+
+    async def _now(self, key: ChatKey, call: str) -> PendingCall | None:
+        """What the gate has of a call, however long its store is away: nobody was told anything that would be wrong."""
+        wait = _RETRY
+        while True:
+            try:
+                return await self._gate.get(*key, call)
+            except RequestError as error:
+                logger.warning("held call %s could not be looked at: %s", call, error.message)
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_RETRY)
 
     @contextlib.contextmanager
     def _listening(self, key: ChatKey, call: str) -> Generator[asyncio.Event, None, None]:

@@ -60,7 +60,7 @@ class Keeper:
     _tasks: "set[asyncio.Task[None]]" = field(default_factory=set["asyncio.Task[None]"])
 
     def __post_init__(self) -> None:
-        self._recovery = Recovery(self.adk, self.gate, self.log, self.explain, self.clock)
+        self._recovery = Recovery(self.adk, self.gate, self.log, self.explain, self.clock, self._supersede)
 
     def refuse_when_draining(self) -> None:
         """No new work while the server goes down."""
@@ -169,8 +169,7 @@ class Keeper:
         await recover(self.gate, key, paused(last) if last is not None else None)
         if await self._recovery.close_crashed(key, chat, told):
             told = await self.turns(key)
-        last = _last_heard(told)
-        chat.loose = [loose_ends_of(last, paused(last))] if last is not None else []
+        chat.loose = _loose_ends(told)
         chat.unheard = {turn.user_id for turn in told[-1:] if turn.is_unheard}
         chat.answered = {turn.user_id for turn in told} - chat.unheard
         chat.recall([Run.over(head) for head in await self.log.runs(*key) if head.said in chat.answered])
@@ -261,6 +260,13 @@ class Keeper:
         chat.loose = []
         return bool(taken)
 
+    async def _supersede(self, key: ChatKey, chat: Chat) -> None:
+        """Seal a chat for a message that another process left, unless something of ours is being written in it."""
+        if not chat.read:
+            chat.loose = _loose_ends(await self.turns(key))
+        if not chat.active:
+            await self.seal(key, chat, "superseded")
+
     async def _taken_back(self, key: ChatKey, loose: LooseEnds, known: Collection[str]) -> dict[str, Response]:
         """What is to be said about calls that were taken back before, when nobody could be told."""
         calls = [await self.gate.get(*key, call) for call, _ in loose.encoder.unsettled_calls() if call not in known]
@@ -296,6 +302,11 @@ class Stop(msgspec.Struct, frozen=True):
 def _last_heard(told: Sequence[Turn]) -> Turn | None:
     """The last turn that the agent knows of: only that one can have left calls without answers."""
     return next((turn for turn in reversed(told) if not turn.is_unheard), None)
+
+
+def _loose_ends(told: Sequence[Turn]) -> list[LooseEnds]:
+    last = _last_heard(told)
+    return [loose_ends_of(last, paused(last))] if last is not None else []
 
 
 def _live_lease(key: ChatKey) -> str:

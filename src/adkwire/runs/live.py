@@ -35,6 +35,7 @@ from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
 from adkwire.runs.showing import Showing
 from adkwire.runs.views import title_for
+from adkwire.runs.watching import Watch
 from adkwire.wire.decoder import UserMessage
 from adkwire.wire.encoder import Encoder
 
@@ -44,6 +45,8 @@ _CUT_PATIENCE = 5.0
 """Seconds for a model to say that it has heard that nobody listens."""
 _EMPTY_PATIENCE = 5.0
 """Seconds after which an answer in which nothing is said is over."""
+_NOISE_PATIENCE = 10.0
+"""Seconds after which nobody expects an answer any more to what was a noise."""
 _LISTENING = "I am listening."
 
 
@@ -114,12 +117,14 @@ class LiveRun:
 
     async def _say(self, turn: LiveTurn, content: types.Content, mark: dict[str, Any]) -> None:
         """Say something to the model: on the connection there is, or in the history that a new one begins with."""
-        if (connection := self._open) is not None:
-            self._floor.turns.add(turn, typed=True)
+        connection = self._open
+        if connection is not None:
+            self._floor.turns.add(turn)
+        await self._keeper.adk.append(self.key, [question_event(content, turn.invocation, mark)])
+        turn.began = True
+        if connection is not None and connection is self._open:
             connection.queue.send_content(content)
         else:
-            await self._keeper.adk.append(self.key, [question_event(content, turn.invocation, mark)])
-            turn.began = True
             self._connect(turn)
         self.audience.enter("thinking")
 
@@ -190,6 +195,7 @@ class LiveRun:
         if not start:
             if self._speaking:
                 self.audience.enter("thinking")
+                self._spawn(self._listen_again(), "heard-nothing")
             self.unplug()
             return
         await self.interrupt(by_speech=True)
@@ -197,9 +203,17 @@ class LiveRun:
             async with self._keeper.owned(self.key) as chat:
                 await self._open_for_speech(chat)
         if (connection := self._open) is not None:
+            # Somebody else may be speaking, who is not heard any more.
+            self.unplug()
             self._floor.turns.utter()
             self._speaking = True
             connection.queue.send_activity_start()
+            self.audience.enter("listening")
+
+    async def _listen_again(self) -> None:
+        """A model that has understood nothing says nothing."""
+        await asyncio.sleep(_NOISE_PATIENCE)
+        if self.audience.state == "thinking" and not self._floor.carried and not self._speaking:
             self.audience.enter("listening")
 
     async def _open_for_speech(self, chat: Chat) -> None:
@@ -242,8 +256,7 @@ class LiveRun:
         if not carried.run.active or (by_speech and not carried.turn.said):
             return
         if carried.turn.calls:
-            if carried.turn.talking and not carried.turn.hushed:
-                carried.turn.hushed = True
+            if self._floor.turns.hush(carried.turn):
                 self.audience.interrupt(carried)
                 await carried.show(Item(hush=True))
                 self._hush(by_speech=by_speech)
@@ -270,14 +283,14 @@ class LiveRun:
         """Begin a connection; what the model has to know it reads in the session."""
         turns = self._floor.turns = LiveTurns(self._sounded)
         if turn is not None:
-            turns.add(turn, typed=False)
+            turns.add(turn)
             turns.adopt(turn, calls or set())
         self._connection = Connection(
             self.key,
             self._keeper.adk,
             turns,
             holder=self._calls,
-            watcher=self.audience,
+            watcher=Watch(self.audience, self._floor),
             take=self._take,
             lost=self._lost,
         )
@@ -285,7 +298,8 @@ class LiveRun:
 
     def _sounded(self, turn: LiveTurn) -> dict[str, int] | None:
         carried = self._floor.carried.get(turn.message)
-        return {"chunks": carried.chunks, "ms": carried.ms} if carried is not None and carried.chunks else None
+        speeches = carried.speeches if carried is not None else None
+        return {"chunks": speeches.chunks, "ms": speeches.ms} if speeches is not None and speeches.chunks else None
 
     async def _disconnect(self, connection: Connection | None = None) -> None:
         """End the connection, whatever it is doing; or that one, though there may be another by now."""
@@ -297,8 +311,11 @@ class LiveRun:
             await connection.close()
         self._calls.forget()
 
-    def _lost(self, error: Exception | None) -> None:
+    def _lost(self, connection: Connection, error: Exception | None) -> None:
         """The connection has ended by itself: the turn at hand fails, and the next one opens another."""
+        if connection is not self._connection:
+            # It was closed, and failed over that.
+            return
         if error is not None:
             self.audience.not_recovered()
         self._connection = None
@@ -333,11 +350,12 @@ class LiveRun:
         carried = self._floor.carried.get(turn.message)
         if carried is None and (says(event) or event.input_transcription is not None):
             carried = await self._begin(turn)
+        if event.input_transcription is not None:
+            # It may come when the answer has ended.
+            self.audience.heard(turn, event)
+            await self._entitle(turn)
         if carried is None:
             return
-        if event.input_transcription is not None:
-            self.audience.heard(carried, event)
-            await self._entitle(carried)
         rest = self.audience.play(carried, event)
         if rest is not None:
             if _is_picture(rest):
@@ -408,11 +426,11 @@ class LiveRun:
             self._floor.turns.give_up(turn)
             carried.inbox.put_nowait(Item(end="over"))
 
-    async def _entitle(self, carried: Carried) -> None:
+    async def _entitle(self, turn: LiveTurn) -> None:
         """A chat that begins with speech gets its title from the first sentence."""
-        if self._untitled and carried.spoken:
+        if self._untitled and turn.spoken:
             self._untitled = False
-            await self._keeper.adk.rename(self.key, title_for(UserMessage("", (carried.spoken[0],))))
+            await self._keeper.adk.rename(self.key, title_for(UserMessage("", (turn.spoken[0],))))
             self._keeper.news.publish(self.key.user, NewsItem(type="chat-updated", chat=self.key.chat))
 
     # The end.

@@ -13,7 +13,7 @@ from adkwire.runs.carried import Carried, Floor, Item
 from adkwire.runs.gated import Place
 from adkwire.runs.history import marked
 from adkwire.runs.live_turns import calls_in
-from adkwire.runs.own_events import inner_event, why_not
+from adkwire.runs.own_events import inner_event
 from adkwire.runs.sessions import ChatKey
 
 
@@ -28,6 +28,8 @@ class LiveCalls:
         self._announced: dict[str, asyncio.Event] = {}
         self._inside: dict[str, Carried] = {}
         """Calls of agents inside tools."""
+        self._untold: dict[str, dict[str, Any]] = {}
+        """What came of those of them that could not be shown."""
 
     def shown(self, event: Event) -> None:
         """An event was shown: now its calls may be asked about."""
@@ -45,11 +47,15 @@ class LiveCalls:
         ends: list[Event] = []
         for call in [call for call, of in self._inside.items() if of is carried]:
             del self._inside[call]
-            await gate.abandon(*self.key, call, why)
-            end = self._inner(carried, "", _response(call, {"error": why_not(why)}))
+            given = self._untold.pop(call, None) or await carried.run.fate(gate, call, why)
+            end = self._inner(carried, "", _response(call, given))
             await self._adk.append(self.key, [inner_event(end)])
             ends.append(end)
         return ends
+
+    def now(self) -> float:
+        """The time of something that is shown and not stored."""
+        return self._floor.turns.now()
 
     def invocation(self, call: str) -> str | None:
         """The turn of a call, as an invocation of its own."""
@@ -72,9 +78,10 @@ class LiveCalls:
 
     async def show(self, call: str, event: Event) -> None:
         """Store an event about a call and show it."""
-        await self._adk.append(self.key, [inner_event(event) if call in self._inside else event])
         if (carried := self._of(call)) is not None:
             carried.run.delivers |= {call}
+        await self._adk.append(self.key, [inner_event(event) if call in self._inside else event])
+        if carried is not None:
             await carried.show(Item(event))
 
     async def offer(self, call: str) -> None:
@@ -105,7 +112,9 @@ class LiveCalls:
         """Show what came of it."""
         carried = self._inside.get(call)
         if carried is not None:
+            self._untold[call] = response
             await self.show(call, self._inner(carried, "", _response(call, response)))
+            del self._untold[call]
             self._inside.pop(call, None)
 
     def _of(self, call: str) -> Carried | None:

@@ -33,7 +33,7 @@ class Connection:
         holder: Holder,
         watcher: Watcher,
         take: Callable[[Event], Awaitable[None]],
-        lost: Callable[[Exception | None], None],
+        lost: "Callable[[Connection, Exception | None], None]",
     ) -> None:
         self.queue = LiveQueue()
         self._key = key
@@ -44,7 +44,7 @@ class Connection:
         self._take = take
         self._lost = lost
         self._pump = asyncio.create_task(self._run(), name=f"adkwire-live-{key.chat}")
-        self._watch = asyncio.create_task(self._watch_for_deafness(), name=f"adkwire-live-watch-{key.chat}")
+        self._next_look = asyncio.get_running_loop().call_later(_LOOK, self._look)
 
     @property
     def is_open(self) -> bool:
@@ -58,29 +58,37 @@ class Connection:
 
     async def close(self) -> None:
         """End it, whatever it is doing."""
-        for task in (self._watch, self._pump):
-            task.cancel()
-        await asyncio.wait([self._watch, self._pump])
+        self._stop_looking()
+        self._pump.cancel()
+        await asyncio.wait([self._pump])
 
     async def _run(self) -> None:
         HOLDER.set(self._holder)
-        SUPERVISION.set(Supervision(self._watcher))
+        supervision = Supervision(self._watcher)
+        SUPERVISION.set(supervision)
         error: Exception | None = None
         try:
             async with aclosing(self._adk.live(self._key, self.queue, self._turns)) as events:
                 async for event in events:
                     await self._take(event)
+                    supervision.taken(event)
         except Exception as failure:
             error = failure
             logger.warning("the live model of chat %s: %s", self._key.chat, type(failure).__name__, exc_info=failure)
-        self._watch.cancel()
-        self._lost(error)
+        self._stop_looking()
+        self._lost(self, error)
 
-    async def _watch_for_deafness(self) -> None:
+    def _look(self) -> None:
         """ADK's task that sends to the model may die without a word: then nothing is taken any more."""
-        while self.is_open:
-            await asyncio.wait([self._pump], timeout=_LOOK)
+        if not self._pump.cancelling():
             if self.queue.neglected() > _DEAF and self.is_open:
+                self._pump.add_done_callback(self._given_up)
                 self._pump.cancel()
-                await asyncio.wait([self._pump])
-                self._lost(ConnectionError("the connection to the model takes nothing any more"))
+            self._next_look = asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+    def _stop_looking(self) -> None:
+        self._next_look.cancel()
+        self._pump.remove_done_callback(self._given_up)
+
+    def _given_up(self, _: "asyncio.Task[None]") -> None:
+        self._lost(self, ConnectionError("the connection to the model takes nothing any more"))

@@ -1,8 +1,8 @@
 """Who has the floor: to which turn each event of a live run belongs, and when a turn is over.
 
 ADK's live run is one long stream in which turns follow each other, and it stores events before it yields them. So a
-turn has two ends: it is *over* when the event that ends it is stored, and *ended* when that event was shown. What is
-stored goes to the first turn that is not over, what is only shown (a partial event) to the first that has not ended;
+turn comes along twice: it is *over* when the event that ends it is stored, and *ended* when that event was shown. What
+is stored goes to the first turn that is not over, what is only shown (a partial event) to the first that has not ended;
 both walk along the same list, in the same order.
 
 | in a turn                       | on                                 | then                                          |
@@ -21,9 +21,10 @@ both walk along the same list, in the same order.
 | none                            | anything the model says            | a turn begins that nobody has asked for       |
 """
 
-from collections import deque
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Literal, TypeAlias
 
 from google.adk.events.event import Event
@@ -33,6 +34,25 @@ from adkwire.runs.ids import new_id
 from adkwire.wire.parts import stamp_of
 
 Origin: TypeAlias = Literal["typed", "voice", "server"]
+
+_MOMENT = 2e-6
+"""Seconds, of which a store keeps millionths."""
+
+
+class Wanted(Enum):
+    """What of a turn is to be heard: all of it; not what is being said now, but what comes of its calls; nothing."""
+
+    ALL = auto()
+    CALLS = auto()
+    NOTHING = auto()
+
+
+class Progress(Enum):
+    """How far a turn has come: that the model was interrupted counts in one of which nothing more is wanted."""
+
+    OPEN = auto()
+    INTERRUPTED = auto()
+    OVER = auto()
 
 
 @dataclass(eq=False)
@@ -51,26 +71,44 @@ class LiveTurn:
     """Whether the model has said something since the last response."""
     talking: bool = False
     """Whether the model is in the middle of saying something, as far as it is shown."""
-    cut: bool = False
-    hushed: bool = False
-    interrupted: bool = False
-    """Whether it is stored that the model was interrupted, since the turn was cut."""
-    shown_interrupted: bool = False
-    """Whether that has come by where things are shown."""
+    wanted: Wanted = Wanted.ALL
+    stored: Progress = Progress.OPEN
+    shown: Progress = Progress.OPEN
     carried: bool = False
     """Whether a run has shown it, or does."""
     unshown: dict[str, Event] = field(default_factory=dict[str, Event])
-    """What is stored of it and was not shown yet, in its order."""
-    over: bool = False
-    ended: bool = False
+    """What is stored of it, or just being stored, and was not shown yet, in its order."""
+    spoken: list[str] = field(default_factory=list[str])
+    speaking: str = ""
+    """What the user has been heard to say: whole sentences, and the one that is being said."""
     ending: str | None = None
     """The event with which it was over."""
+
+    @property
+    def heard(self) -> str:
+        """All that the user has been heard to say."""
+        return " ".join(part for part in (*self.spoken, self.speaking) if part)
+
+    @property
+    def over(self) -> bool:
+        """Whether all of it is stored."""
+        return self.stored is Progress.OVER
+
+    @property
+    def ended(self) -> bool:
+        """Whether all of it was shown."""
+        return self.shown is Progress.OVER
+
+    @property
+    def cut(self) -> bool:
+        """Whether nothing more of it is wanted."""
+        return self.wanted is Wanted.NOTHING
 
     @property
     def mark(self) -> dict[str, Any]:
         """What its events are stamped with."""
         mark = mark_of(self.message, self.user)
-        return mark if self.origin == "typed" else {**mark, "spoken": True}
+        return {**mark, "spoken": True} if self.origin == "voice" else mark
 
 
 Sounded: TypeAlias = Callable[[LiveTurn], dict[str, int] | None]
@@ -82,38 +120,37 @@ class LiveTurns:
 
     def __init__(self, sounded: "Sounded" = lambda turn: None) -> None:
         self._turns: list[LiveTurn] = []
-        self._typed: deque[LiveTurn] = deque()
         self._of_call: dict[str, LiveTurn] = {}
         self._utterance: LiveTurn | None = None
         self.outputs: dict[str, dict[str, Any]] = {}
         """What is to be stamped beside responses, by call."""
         self.sounded = sounded
-        self._own: Event | None = None
-        """The event of ours that is just being stored: whoever stores it also shows it."""
+        self._storing: Event | None = None
+        """What is just being stored."""
+        self._ours = False
+        """Whether that is an event of ours: whoever stores it also shows it."""
 
     @property
     def current(self) -> LiveTurn | None:
         """The turn that is being shown."""
         return next((turn for turn in self._turns if not turn.ended), None)
 
-    def add(self, turn: LiveTurn, *, typed: bool) -> LiveTurn:
+    def add(self, turn: LiveTurn) -> LiveTurn:
         """A turn begins behind all others; those before it that never came to be are dropped."""
         for old in self._turns:
             if not old.began and not old.carried:
-                old.over = old.ended = True
+                self.give_up(old)
                 # Who types while speaking says one thing.
                 self._utterance = turn if old is self._utterance else self._utterance
         self._forget_ended()
         self._turns.append(turn)
-        if typed:
-            self._typed.append(turn)
         return turn
 
     def utter(self) -> LiveTurn:
         """The user begins to speak. While calls wait, or nothing was answered yet, it is more of the same turn."""
         last = self._turns[-1] if self._turns else None
         if last is None or last.cut or last.over or (last.said and not last.calls):
-            last = self.add(LiveTurn(new_id("msg"), new_id("user"), "voice"), typed=False)
+            last = self.add(LiveTurn(new_id("msg"), new_id("user"), "voice"))
         self._utterance = last
         return last
 
@@ -129,36 +166,53 @@ class LiveTurns:
 
     def cut(self, turn: LiveTurn) -> None:
         """Nothing more of what the model says now is wanted."""
-        turn.cut = True
+        turn.wanted = Wanted.NOTHING
+
+    def hush(self, turn: LiveTurn) -> bool:
+        """Nothing more of what is being said now is wanted, though calls of the turn go on; False when nothing is."""
+        hushes = turn.talking and turn.wanted is Wanted.ALL
+        if hushes:
+            turn.wanted = Wanted.CALLS
+        return hushes
 
     def give_up(self, turn: LiveTurn) -> None:
         """Nothing more comes of a turn."""
-        turn.over = turn.ended = True
+        turn.stored = turn.shown = Progress.OVER
 
     def shown(self, turn: LiveTurn, event: Event) -> bool:
         """An event was shown; says whether it was the last of its turn."""
-        turn.ended = turn.ended or (turn.over and turn.ending == event.id)
+        if turn.over and turn.ending == event.id:
+            turn.shown = Progress.OVER
         return turn.ended
 
     def of_shown(self, event: Event) -> LiveTurn | None:
         """The turn that an event is shown in; None when it is not shown."""
         if event.partial or _is_sound(event):
             return self._of_partial(event)
-        stamp = stamp_of(event)
-        turn = next((turn for turn in self._turns if turn.message == stamp.get("message")), None)
+        turn = self._of_message(event)
         if turn is not None and (event.turn_complete or event.interrupted):
             turn.talking = False
-        if turn is not None and stamp.get("dropped"):
-            turn.shown_interrupted = turn.shown_interrupted or turn.interrupted
+        if turn is not None and stamp_of(event).get("dropped"):
+            if event.interrupted and turn.cut and not turn.ended:
+                turn.shown = Progress.INTERRUPTED
             self.shown(turn, event)
             return None
         return turn
 
+    def now(self) -> float:
+        """The time of something that is shown and not stored: before what is just being stored, which is shown then."""
+        return time.time() if self._storing is None else self._storing.timestamp - _MOMENT
+
     def stamp(self, event: Event) -> bool:
-        """Make an event that ADK is about to store part of its turn; False leaves it out."""
-        self._own = event if not stamp_of(event).keys().isdisjoint({"message", "aside"}) else None
-        if self._own is not None:
-            return True
+        """Make an event that is about to be stored part of its turn; False leaves it out."""
+        self._ours = not stamp_of(event).keys().isdisjoint({"message", "aside"})
+        stays = self._ours or self._join(event)
+        # Not when it was made: other things were shown since, and history has all in the order in which it was shown.
+        event.timestamp = time.time()
+        self._storing = event if stays else None
+        return stays
+
+    def _join(self, event: Event) -> bool:
         if event.live_session_resumption_update is not None or event.voice_activity is not None:
             return False
         turn = self._of_stored(event)
@@ -176,66 +230,72 @@ class LiveTurns:
         if turn.ending == event.id and (audio := self.sounded(turn)) is not None:
             mark = {**mark, "audio": audio}
         event.custom_metadata = marked(event.custom_metadata, mark)
+        turn.unshown[event.id] = event
         return True
 
-    def stored(self, event: Event) -> None:
-        """An event is in the session; all but what the user typed is also to be shown."""
-        stamp = stamp_of(event)
-        turn = next((turn for turn in self._turns if turn.message == stamp.get("message")), None)
-        ours = self._own is event
-        if turn is not None and not ours and (event.author != "user" or event.input_transcription is not None):
-            turn.unshown[event.id] = event
+    def stored(self, event: Event, *, failed: bool = False) -> None:
+        """An event is in the session, or could not be stored."""
+        self._storing = None
+        if failed and (turn := self._of_message(event)) is not None:
+            turn.unshown.pop(event.id, None)
+
+    def _of_message(self, event: Event) -> LiveTurn | None:
+        message = stamp_of(event).get("message")
+        return next((turn for turn in self._turns if turn.message == message), None)
 
     def _of_stored(self, event: Event) -> LiveTurn | None:
         if responses := responses_in(event):
             return next((turn for call in responses if (turn := self.of_call(call)) is not None), None)
         if event.author == "user" and event.input_transcription is None:
-            return self._typed.popleft() if self._typed else None
+            # Typed words are stored by who says them to the model: this is ADK's copy, which comes when it is sent.
+            return None
         if event.input_transcription is not None:
             return self._utterance or self.utter()
-        return self._first(over=True, words=says(event))
+        return self._first(stored=True, words=says(event))
 
     def _of_partial(self, event: Event) -> LiveTurn | None:
         if event.input_transcription is not None:
             return self._utterance or self.utter()
-        turn = self._first(over=False, words=True)
-        if turn is None or turn.cut or turn.hushed:
+        turn = self._first(stored=False, words=True)
+        if turn is None or turn.wanted is not Wanted.ALL:
             return None
         turn.began = turn.said = turn.talking = True
         event.invocation_id = turn.invocation
         return turn
 
-    def _first(self, *, over: bool, words: bool) -> LiveTurn | None:
+    def _first(self, *, stored: bool, words: bool) -> LiveTurn | None:
         """The turn that has the floor; one that nobody asked for begins when there is none and something is said."""
         for turn in self._turns:
-            if turn.over if over else turn.ended:
-                continue
-            if turn.cut and words and (turn.interrupted if over else turn.shown_interrupted):
-                turn.over, turn.ended = True, turn.ended or not over
-                continue
-            return turn
-        return self.add(LiveTurn(new_id("msg"), new_id("user"), "server"), typed=False) if words else None
+            progress = turn.stored if stored else turn.shown
+            if progress is Progress.INTERRUPTED and words:
+                turn.stored = progress = Progress.OVER
+                turn.shown = turn.shown if stored else progress
+            if progress is not Progress.OVER:
+                return turn
+        return self.add(LiveTurn(new_id("msg"), new_id("user"), "server")) if words else None
 
     def _learn(self, turn: LiveTurn, event: Event) -> bool:
         """What an event means for its turn; says whether it is kept."""
         calls, responses = calls_in(event), responses_in(event)
         if turn.cut and (turn.ended or not responses):
-            turn.interrupted = turn.interrupted or bool(event.interrupted)
             if event.turn_complete:
-                turn.over, turn.ending = True, event.id
+                turn.stored, turn.ending = Progress.OVER, event.id
+            elif event.interrupted and not turn.over:
+                turn.stored = Progress.INTERRUPTED
             return event.input_transcription is not None
         for call in calls:
             turn.calls.add(call)
             self._of_call[call] = turn
         if responses:
             turn.calls.difference_update(responses)
-            turn.said = turn.hushed = False
-        hushed = turn.hushed and not calls and not responses and event.input_transcription is None
-        if event.turn_complete or event.interrupted:
-            turn.hushed = False
+            turn.said = False
+            turn.wanted = Wanted.NOTHING if turn.cut else Wanted.ALL
+        hushed = turn.wanted is Wanted.CALLS and not calls and event.input_transcription is None
+        if turn.wanted is Wanted.CALLS and (event.turn_complete or event.interrupted):
+            turn.wanted = Wanted.ALL
         turn.said = turn.said or (says(event) and not hushed)
         if event.turn_complete and not turn.calls and turn.said and turn.began:
-            turn.over, turn.ending = True, event.id
+            turn.stored, turn.ending = Progress.OVER, event.id
         return not hushed
 
     def _forget_ended(self) -> None:

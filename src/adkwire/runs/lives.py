@@ -37,6 +37,10 @@ class Told(NamedTuple):
 
     run: Run
     after: int | None = None
+    past: int = -1
+    """The last break at which its answers were still waited for."""
+    given: frozenset[str] = frozenset()
+    """The calls that it has executed."""
 
 
 class Link:
@@ -112,17 +116,26 @@ class Lives:
             raise Conflict("This agent cannot be talked with live.", hint=_NOT_LIVE)
         stop = Stop(user, chat_id, why=TAKEN_OVER)
         async with self._keeper.owned(key, stop=stop) as chat:
-            self._keeper.refuse_when_draining()
-            resumed = chat.live is not None
-            live = self._lives.get(key)
-            if live is None or chat.live is not live:
-                live = self._lives[key] = LiveRun(key, self._keeper, self._parked)
-                chat.live = live
-            if (end := self._ends.pop(key, None)) is not None:
-                end.cancel()
-            live.audience.listeners.append(listener)
-            await self._keeper.attached(key, here=True)
-            return Link(self, live, listener, resumed=resumed)
+            try:
+                await self._keeper.attached(key, here=True)
+                self._keeper.refuse_when_draining()
+            except BaseException:
+                # Whoever fails or leaves here must not be taken for somebody who is connected.
+                await self._detach(key)
+                raise
+            # Nothing is awaited from here on: nobody listens without a link to leave by.
+            return self._linked(key, chat, listener)
+
+    def _linked(self, key: ChatKey, chat: Chat, listener: Listener) -> Link:
+        resumed = chat.live is not None
+        live = self._lives.get(key)
+        if live is None or chat.live is not live:
+            live = self._lives[key] = LiveRun(key, self._keeper, self._parked)
+            chat.live = live
+        if (end := self._ends.pop(key, None)) is not None:
+            end.cancel()
+        live.audience.listeners.append(listener)
+        return Link(self, live, listener, resumed=resumed)
 
     async def send(self, live: LiveRun, listener: Listener, turn: TurnInput) -> Told:
         """Say a typed message, or answer calls."""
@@ -133,10 +146,12 @@ class Lives:
         if turn.message is None and turn.answers is not None:
             with live.answering(listener):
                 run = await self._answering.repost(live.key, turn.answers, live=True)
-            after = run.place_of({*turn.answers.denied, *(answer.call for answer in turn.answers.calls)})
-            if after is None and run.active:
+            place = run.place_of({*turn.answers.denied, *(answer.call for answer in turn.answers.calls)})
+            if place is not None:
+                return Told(run, *place, turn.answers.given)
+            if run.active:
                 live.audience.turn(run, "server", besides=listener)
-            return Told(run, after)
+            return Told(run)
         # A message that came in just before its conversation was parked is answered all the same.
         by = live if self._lives.get(live.key) is live else self._keeper.adk
         known = live.running()
@@ -189,6 +204,11 @@ class Lives:
                 await self._keeper.attached(key, here=False)
             except RequestError as error:
                 logger.warning("nobody talks in chat %s any more, which cannot be told: %s", key.chat, error.message)
+                self._spawn(self._detach_later(key))
+
+    async def _detach_later(self, key: ChatKey) -> None:
+        await asyncio.sleep(_AGAIN)
+        await self._detach(key)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="adkwire-lives")

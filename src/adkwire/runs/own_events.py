@@ -9,13 +9,14 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 from msgspec import UNSET
 
-from adkwire.gate.records import PendingCall, State
+from adkwire.gate.records import Answer, PendingCall, State
 from adkwire.runs.history import marked
 from adkwire.wire.calls import ASK, UNFINISHED, Call
 from adkwire.wire.encoder import ABORTED, Encoder, Unsaved
 from adkwire.wire.javascript import whole_text
 
 SUPERSEDED = "The user went on without answering; this call was not executed."
+WENT_ON = "The user went on before this call ran; it was not executed."
 STOPPED = "The user stopped; this call was not executed."
 INTERRUPTED = "The server stopped before this call ran; it was not executed."
 LOST = "The server no longer knows this call; it was not executed."
@@ -144,7 +145,7 @@ def told_of(call: PendingCall) -> Response | None:
     """What model and person are told about a call that is over and was not executed; None when it was, or may be."""
     answer = call.answer
     if call.state is State.VOID:
-        return {"error": why_not(call.outcome)}
+        return {"error": why_not(call.outcome, answer)}
     if answer is None or call.state is not State.DONE:
         return None
     if call.browser and output_of(call) is not None:
@@ -160,9 +161,10 @@ def refusal_of(call: PendingCall | None) -> Response:
     return {"error": DENIED, "reason": answer.reason} if answer is not None and answer.reason else {"error": DENIED}
 
 
-def why_not(outcome: str) -> str:
-    """What model and person read about a call that was taken back."""
-    return _WHY.get(outcome, SUPERSEDED)
+def why_not(outcome: str, answer: Answer | None = None) -> str:
+    """What model and person read about a call that was taken back, maybe after somebody has answered."""
+    words = _WHY.get(outcome, SUPERSEDED)
+    return WENT_ON if words == SUPERSEDED and answer is not None else words
 
 
 def output_of(call: PendingCall) -> Response | None:

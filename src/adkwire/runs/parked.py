@@ -82,7 +82,8 @@ async def recover(gate: ToolGate, key: ChatKey, encoder: Encoder | None) -> None
         if call.worker == gate.worker or call.state in OVER:
             continue
         if call.state not in OPEN and call.call not in unsettled:
-            await gate.finish(*key, call.call, "answered" if call.browser else "executed")
+            ran = "executed" if call.state is State.EXECUTING else "not executed"
+            await gate.finish(*key, call.call, "answered" if call.browser else ran)
         elif call.state is State.EXECUTING or (call.executes and call.call not in asked):
             await gate.abandon(*key, call.call, "interrupted")
         elif call.state is State.ANSWERED and call.call in asked and not (call.answer and call.answer.has_output):

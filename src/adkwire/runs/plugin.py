@@ -134,7 +134,7 @@ class GatePlugin(BasePlugin):
         """Do what was decided about a held call; None lets the tool run."""
         answer = call.answer
         if answer is None or call.state in (State.VOID, State.UNKNOWN):
-            return {"error": why_not(call.outcome)}
+            return {"error": why_not(call.outcome, answer)}
         approved = answer.approved is True and not answer.expired
         if approved and call.browser:
             return await self._held.output(call, holder)
@@ -150,7 +150,8 @@ class GatePlugin(BasePlugin):
         call_id = context.function_call_id or ""
         if not verdict.confirmed:
             call = await self._gate.get(user, chat, call_id)
-            await self._gate.finish(user, chat, call_id, "not executed")
+            if call is not None:
+                await self._finished(call, "not executed")
             return refusal_of(call)
         call = await self._gate.claim(user, chat, call_id, args)
         if call is None:
@@ -173,13 +174,18 @@ class GatePlugin(BasePlugin):
         given = await self._after(tool, tool_args, tool_context, result)
         holder = HOLDER.get()
         if holder is not None and _id(tool_context) in self._inside:
-            await holder.done_inside(
-                tool_context.function_call_id or "", _as_object(result if given is None else given)
-            )
+            await self._done_inside(holder, tool_context, _as_object(result if given is None else given))
         if not self._is_ours(tool_context):
             # Nobody tells when the run of an agent inside a tool is over.
             self._seen.pop(_id(tool_context), None)
         return given
+
+    async def _done_inside(self, holder: Holder, context: ToolContext, given: dict[str, Any]) -> None:
+        try:
+            await holder.done_inside(context.function_call_id or "", given)
+        except RequestError as error:
+            # What was done is done: the agent gets it now, and the page when the turn ends.
+            logger.warning("what an agent inside a tool did could not be shown: %s", error.message)
 
     async def _after(
         self, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: object
@@ -253,7 +259,7 @@ class GatePlugin(BasePlugin):
         try:
             await self._gate.finish(call.user, call.chat, call.call, outcome)
         except RequestError as error:
-            # The result itself goes on to the agent; only the record keeps saying that the call runs.
+            # What is to be said goes on to the agent; the end of the run tries to close the record once more.
             logger.warning("the end of call %s could not be recorded: %s", call.call, error.message)
 
     async def on_tool_error_callback(
@@ -269,6 +275,8 @@ class GatePlugin(BasePlugin):
         """Open the gate for a question before it is stored, and see to it that what is stored is what happened."""
         began = _began(event)
         if event.partial:
+            if (holder := HOLDER.get()) is not None:
+                event.timestamp = holder.now()
             if began is not None:
                 self._began.setdefault(began, event.timestamp)
             return

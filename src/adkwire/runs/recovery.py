@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from adkwire.gate.gate import ToolGate
@@ -36,13 +36,17 @@ class Recovery:
     log: StreamLog
     explain: Explain
     clock: Callable[[], float]
+    supersede: Callable[[ChatKey, Chat], Awaitable[None]]
+    """Answers the calls that the turns of a chat have left."""
 
     async def close_crashed(self, key: ChatKey, chat: Chat, told: Sequence[Turn]) -> bool:
         """End the runs of a chat whose process is gone; says whether there was one. The chat must be ours."""
         crashed = [head for head in await self.log.unclosed(*key) if chat.find(head.run) is None]
-        for head in crashed:
-            turn = next((turn for turn in told if turn.message_id == head.message), None)
-            await self._close(key, head, turn or await self._unheard(key, head, told))
+        stored = {turn.message_id: turn for turn in told}
+        # What was not heard goes last: if it is said again, all that stands behind it is taken back with it.
+        for head in sorted(crashed, key=lambda head: head.message not in stored):
+            turn = stored.get(head.message) or await self._unheard(key, chat, head, told)
+            await self._close(key, head, turn)
             logger.warning("run %s in chat %s was cut off when its server ended; it is closed", head.run, key.chat)
         return bool(crashed)
 
@@ -69,14 +73,18 @@ class Recovery:
         # Of a stream whose beginning is no longer kept nobody can say what is missing.
         return closing if entries is not None else Closing(closing.events, [error])
 
-    async def _unheard(self, key: ChatKey, head: RunHead, told: Sequence[Turn]) -> Turn:
-        """The turn of a message that did not reach the agent: it is not lost, and can be sent again."""
+    async def _unheard(self, key: ChatKey, chat: Chat, head: RunHead, told: Sequence[Turn]) -> Turn:
+        """The turn of a message that did not reach the agent: it is not lost, and can be sent again.
+
+        It takes back what waits, as its own run was about to.
+        """
         turn, message = Turn(head.message, head.said, new_id("e")), said_before(head, await self.log.question(head.run))
         before = [old for old in told if old.user_id == head.said]
         if message is None or not all(old.is_unheard and old is told[-1] for old in before):
             return turn
         for old in before:
             await self.adk.rewind(key, old.invocation_id)
+        await self.supersede(key, chat)
         await self.adk.create(key, title=title_for(message), created=self.clock())
         turn.asked = question_event(content_of(message), turn.invocation_id, turn.mark)
         await self.adk.append(key, [turn.asked])

@@ -18,9 +18,19 @@ from google.adk.events.event import Event
 
 from adkwire.errors import RequestError
 from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import OPEN, OVER, State
 from adkwire.runs.adk import Adk
 from adkwire.runs.history import mark_of
-from adkwire.runs.own_events import LOST, LooseEnds, Response, ending_event, partial_event, told_of, why_not
+from adkwire.runs.own_events import (
+    LOST,
+    LooseEnds,
+    Response,
+    ending_event,
+    is_released,
+    partial_event,
+    told_of,
+    why_not,
+)
 from adkwire.runs.parked import responses_of
 from adkwire.runs.sessions import ChatKey
 from adkwire.stores.base import RunHead, StreamLog
@@ -162,11 +172,13 @@ class Run:
         self._before = []
         await self.write(log, encode_chunks(chunks))
 
-    def place_of(self, known: Collection[str]) -> int | None:
-        """The last break that a client has come to which knows what became of these calls of its last step."""
+    def place_of(self, known: Collection[str]) -> tuple[int, int] | None:
+        """The last break that a client has come to which knows what became of these calls of its last step; and the
+        last one at which one of them had no answer yet."""
         meant = [(number, waiting) for number, waiting in self.breaks if not waiting.isdisjoint(known)]
         asked = frozenset[str]().union(*(waiting for _, waiting in meant))
-        return next((number for number, waiting in reversed(meant) if asked - waiting <= set(known)), None)
+        come = next((number for number, waiting in reversed(meant) if asked - waiting <= set(known)), None)
+        return None if come is None else (come, meant[-1][0])
 
     async def write(self, log: StreamLog, entries: Sequence[bytes]) -> None:
         """Go on with its stream."""
@@ -297,7 +309,7 @@ class Run:
         for call, _ in self.encoder.open_calls():
             result = adk.result_of(self._invocation, call)
             given |= {call} if result is not None else set()
-            known[call] = result or await self._fate(gate, call, reason)
+            known[call] = result or await self.fate(gate, call, reason)
         with _store_may_be_away():
             if self.stopping:
                 known |= responses_of(await gate.void(*self.key, self._why))
@@ -306,9 +318,7 @@ class Run:
                 if await gate.get(*self.key, call.id) is None:
                     known[call.id] = {"error": LOST}
             for call in self.delivers - ({call for call, _ in self.encoder.unsettled_calls()} - given):
-                # It has an answer, though not by our hand: another plugin gave it, or our note of it failed or came
-                # too late for the stop.
-                await gate.finish(*self.key, call, "executed")
+                await self._close_record(gate, call)
         return self.loose_ends().sealed(known, otherwise=why_not(reason) if self.stopping else None)
 
     async def _given(self, gate: ToolGate, known: Collection[str]) -> dict[str, Response]:
@@ -317,7 +327,20 @@ class Run:
         calls = [await gate.get(*self.key, call) for call in left]
         return responses_of(call for call in calls if call is not None)
 
-    async def _fate(self, gate: ToolGate, call: str, reason: str) -> Response:
+    async def _close_record(self, gate: ToolGate, call: str) -> None:
+        """A call has its answer. If its record does not know, our note of it failed or came too late for the stop, or
+        it was answered without having begun: by another plugin, or by us, since a store was away."""
+        record = await gate.get(*self.key, call)
+        if record is None or record.state in OVER:
+            return
+        if record.state is State.EXECUTING:
+            await gate.finish(*self.key, call, "executed")
+        elif record.state in OPEN or record.retried:
+            await gate.abandon(*self.key, call, "interrupted")
+        else:
+            await gate.finish(*self.key, call, "answered" if is_released(record) else "not executed")
+
+    async def fate(self, gate: ToolGate, call: str, reason: str) -> Response:
         """What is to be said about a call that ran when the run ended. In doubt it may have been executed."""
         with _store_may_be_away():
             if not await gate.abandon(*self.key, call, reason):

@@ -5,6 +5,10 @@ request/response runs, but ADK then copies it into every partial event, and in a
 all turns. A live run also writes from several tasks, and whoever else has something to write has to use its handle of
 the session: a second one would make it fail.
 
+It also lets every operation come to its end, though whoever wanted it may be cancelled. Half of one is worse than
+nothing: what was being read keeps an old view of the file open, on which no write succeeds any more, and nobody knows
+whether an event that was being written is in the session.
+
 `SqliteSessions` keeps one connection open. ADK's own opens one for every operation, thread and all, which is most of
 the time to a first word, and with some dozens of chats at once ends in "database is locked".
 """
@@ -12,9 +16,9 @@ the time to a first word, and with some dozens of chats at once ends in "databas
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import aiosqlite
 from google.adk.events.event import Event
@@ -24,6 +28,10 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from adkwire.runs.history import marked
+
+PATIENCE = 2.0
+"""Seconds that somebody who is cancelled waits for what it had begun; that ends by itself, sooner or later."""
+_T = TypeVar("_T")
 
 _ON_OPEN = (
     "PRAGMA foreign_keys = ON",
@@ -47,8 +55,8 @@ class Scribe(Protocol):
         """Stamp an event that is about to be stored; False leaves it out of the session."""
         ...
 
-    def stored(self, event: Event) -> None:
-        """It is stored."""
+    def stored(self, event: Event, *, failed: bool = False) -> None:
+        """It is stored, or could not be."""
         ...
 
 
@@ -110,41 +118,50 @@ class MarkedSessions(BaseSessionService):
         """Store an event, stamped."""
         live = self._live.get(ChatKey(session.user_id, session.id))
         if live is not None:
-            async with live.lock:
-                if not live.scribe.stamp(event):
-                    return event
-                stored = await self._inner.append_event(session, event)
-                live.scribe.stored(event)
-                return stored
+            return await _whole(self._append_live(live, session, event))
         marks = self._marks.get(ChatKey(session.user_id, session.id))
         if marks is not None:
             mark, said = marks
             event.custom_metadata = marked(event.custom_metadata, {**mark, **said} if event.author == "user" else mark)
-        return await self._inner.append_event(session, event)
+        return await _whole(self._inner.append_event(session, event))
+
+    async def _append_live(self, live: _Live, session: Session, event: Event) -> Event:
+        async with live.lock:
+            if not live.scribe.stamp(event):
+                return event
+            failed = True
+            try:
+                stored = await self._inner.append_event(session, event)
+                failed = False
+            finally:
+                live.scribe.stored(event, failed=failed)
+            return stored
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
         """As the service inside does."""
-        return await self._inner.create_session(app_name=app_name, user_id=user_id, state=state, session_id=session_id)
+        made = self._inner.create_session(app_name=app_name, user_id=user_id, state=state, session_id=session_id)
+        return await _whole(made)
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """As the service inside does."""
-        return await self._inner.get_session(app_name=app_name, user_id=user_id, session_id=session_id, config=config)
+        found = self._inner.get_session(app_name=app_name, user_id=user_id, session_id=session_id, config=config)
+        return await _whole(found)
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """As the service inside does."""
-        return await self._inner.list_sessions(app_name=app_name, user_id=user_id)
+        return await _whole(self._inner.list_sessions(app_name=app_name, user_id=user_id))
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """As the service inside does."""
-        await self._inner.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        await _whole(self._inner.delete_session(app_name=app_name, user_id=user_id, session_id=session_id))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """As the service inside does."""
-        return await self._inner.get_user_state(app_name=app_name, user_id=user_id)
+        return await _whole(self._inner.get_user_state(app_name=app_name, user_id=user_id))
 
     async def flush(self) -> None:
         """As the service inside does."""
@@ -155,6 +172,23 @@ class MarkedSessions(BaseSessionService):
         close = getattr(self._inner, "close", None)
         if close is not None:
             await close()
+
+
+async def _whole(operation: Coroutine[Any, Any, _T]) -> _T:
+    """What comes of an operation, which is not cancelled with the one who waits for it."""
+    task = asyncio.ensure_future(operation)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_let_go)
+        await asyncio.wait([task], timeout=PATIENCE)
+        raise
+
+
+def _let_go(task: "asyncio.Task[Any]") -> None:
+    """How it ended is nobody's business any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 class SqliteSessions(SqliteSessionService):

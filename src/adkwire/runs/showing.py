@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import aclosing, contextmanager
 from typing import Any
+from weakref import WeakSet
 
 from google.adk.events.event import Event
-from google.genai import types
 
 from adkwire.errors import RequestError
 from adkwire.gate.records import State
@@ -19,11 +19,14 @@ from adkwire.runs.live_calls import LiveCalls
 from adkwire.runs.own_events import partial_event, placeholder_event
 from adkwire.runs.sessions import ChatKey
 from adkwire.wire.breaks import break_entry
-from adkwire.wire.calls import Call, Phase
+from adkwire.wire.calls import Phase
 from adkwire.wire.encoder import ABORTED
 from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
+
+_LOOK_AGAIN = 0.5
+"""Seconds until a gate that was away is asked again what waits."""
 
 
 class Showing:
@@ -45,8 +48,12 @@ class Showing:
         self._audience = audience
         self._silence = silence
         self._answering = 0
+        self._answered = 0
+        """How often answers were taken."""
         self._sender: Listener | None = None
         """Who sent the last answers with a message, and reads what comes of them."""
+        self._parking = asyncio.Lock()
+        self._parked = WeakSet[Carried]()
 
     async def events(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """What is shown of one turn, until it is over, cut or stopped."""
@@ -116,22 +123,23 @@ class Showing:
             self._calls.shown(event)
         carried.turn.unshown.clear()
         for unsaved in carried.run.encoder.unsaved():
-            event = partial_event(unsaved, carried.turn.invocation, carried.run.mark)
-            if carried.kept is not None and event.content is not None:
-                event.content.parts = [types.Part(text=carried.kept)]
+            kept = carried.cut.of(unsaved) if carried.cut is not None else unsaved
+            event = partial_event(kept, carried.turn.invocation, carried.run.mark)
             await self._keeper.adk.append(self.key, [event])
             yield event
-        carried.kept = None
+        carried.cut = None
 
     async def _pause(self, carried: Carried) -> None:
         """Where everything waits for somebody, a stock client's response may end."""
-        run = carried.run
+        run, answered = carried.run, self._answered
         held = carried.inbox.empty() and not self._answering and run.encoder.is_held
-        run.waits = held and await self._is_awaited(run.encoder.waiting())
+        # Whoever sends answers while the gate is asked reads on behind the break before: here must be no other one.
+        run.waits = held and await self._is_awaited(carried) and answered == self._answered
         waiting = frozenset(call.id for call in run.encoder.waiting())
         if carried.awaited - waiting:
             # Something was answered, and who has loaded the chat meanwhile has the message and does not read it.
             carried.awaited = waiting
+            self._audience.enter("thinking")
             self._audience.turn(run, "server", besides=self._sender)
             self._sender = None
         if run.waits and (not run.breaks or run.breaks[-1][0] != run.written - 1):
@@ -140,17 +148,24 @@ class Showing:
             await run.write(self._keeper.log, [break_entry(run.encoder.interlude())])
             self._audience.enter("waiting")
 
-    async def _is_awaited(self, calls: Sequence[Call]) -> bool:
-        """Whether each of these calls waits for what it seems to: none has an answer that is yet to be shown."""
-        state = {call.call: call.state for call in await self._keeper.gate.undecided(*self.key)}
+    async def _is_awaited(self, carried: Carried) -> bool:
+        """Whether each call waits for what it seems to: none has an answer that is yet to be shown."""
+        try:
+            state = {call.call: call.state for call in await self._keeper.gate.undecided(*self.key)}
+        except RequestError as error:
+            logger.warning("what waits in chat %s could not be looked at: %s", self.key.chat, error.message)
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN, carried.inbox.put_nowait, Item())
+            return False
         return all(
-            state.get(call.id) is (State.ASKED if call.phase is Phase.ASKED else State.OFFERED) for call in calls
+            state.get(call.id) is (State.ASKED if call.phase is Phase.ASKED else State.OFFERED)
+            for call in carried.run.encoder.waiting()
         )
 
     @contextmanager
     def answering(self, listener: Listener) -> Generator[None, None, None]:
         """While answers are taken that belong together nobody is told that something waits."""
         self._answering += 1
+        self._answered += 1
         self._sender = listener
         try:
             yield
@@ -178,7 +193,11 @@ class Showing:
     async def park(self, carried: Carried) -> None:
         """A turn ends while calls of it wait: they are as they would be if ADK had paused."""
         await carried.run.done.wait()
-        await self.attempt(self._leave_placeholders(carried))
+        async with self._parking:
+            # A connection that is lost and a conversation that ends may come together.
+            if carried not in self._parked:
+                await self.attempt(self._leave_placeholders(carried))
+                self._parked.add(carried)
 
     async def _leave_placeholders(self, carried: Carried) -> None:
         """The model's context is never a call without an answer."""

@@ -164,6 +164,7 @@ def given_in(body: CallBody) -> Given:
         scope=body.scope,
         output=body.output,
         error=UNSET if body.error is None else body.error,
+        ask=body.approval_id,
     )
 
 

@@ -68,9 +68,11 @@ STORE_AWAY = Ending(4503, "a store does not answer")
 class Request:
     """One answer that a socket follows."""
 
-    def __init__(self, request_id: str, chat: str) -> None:
+    def __init__(self, request_id: str, chat: str, message: str | None = None) -> None:
         self.id = request_id
         self.chat = chat
+        self.message = message
+        """The user's message that it brings."""
         self.run: str | None = None
         self.starting = False
         """Its message is being handed over, which is not broken off."""
@@ -213,7 +215,8 @@ class ChatSocket:
                 self._admit(frame.request_id)
                 self._rates.take(self._user)
                 self._record(frame.turn.chat, raw)
-                request = Request(frame.request_id, frame.turn.chat)
+                said = frame.turn.message
+                request = Request(frame.request_id, frame.turn.chat, said.id if said is not None else None)
                 request.starting = True
                 self._begin(request, partial(self._answer, request, frame))
             case ResumeFrame():

@@ -44,3 +44,5 @@ class Lane:
             await job()
         finally:
             self._length -= 1
+            if self.idle:
+                self._last = None

@@ -18,7 +18,7 @@ from adkwire.runs.bridge import Bridge
 from adkwire.runs.lives import Link
 from adkwire.runs.reading import Place, Reading
 from adkwire.server.chat import given_in
-from adkwire.server.chat_socket import FAILED, RESTARTS, STORE_AWAY, TOO_FAST, ChatSocket, Request
+from adkwire.server.chat_socket import FAILED, RESTARTS, STORE_AWAY, TOO_FAST, ChatSocket, Request, words_of
 from adkwire.server.lanes import Job, Lane
 from adkwire.server.limits import Bucket, Rates, Seat
 from adkwire.server.live_reader import NO_CHAT, LiveReader, is_held
@@ -37,6 +37,7 @@ from adkwire.wire.frames import (
     ResumeFrame,
     SendFrame,
     decode_head,
+    error_frame,
 )
 from adkwire.wire.live_frames import (
     LIVE_SUBPROTOCOL,
@@ -54,6 +55,7 @@ from adkwire.wire.live_frames import (
     ToolResultFrame,
     VideoFrame,
     binary_name,
+    call_of,
     decode_binary,
     decode_live_frame,
     encode_live_frame,
@@ -119,6 +121,8 @@ class LiveSocket(LiveReader):
         self._held_back: deque[bytes] | None = None
         """Sound that came behind something that is still being done."""
         self._grumbles = Bucket(_GRUMBLES, _GRUMBLED)
+        self._answered: str | None = None
+        """The call that this client answers, until it was told of it."""
         self._unnamed = 0
 
     async def _receive(self) -> Ending:
@@ -194,7 +198,7 @@ class LiveSocket(LiveReader):
             decode = partial(decode_live_frame, head, raw, self._live_limits, self._chat or "")
             return self._take_sound(decode) if is_sound(head) else self._take_other(decode, raw)
         except RequestError as error:
-            return self._complain(head, error)
+            return self._complain(head, error, call_of(head, raw))
 
     def _take_binary(self, raw: bytes) -> Ending | None:
         head, decode = Head(binary_name(raw), None), partial(decode_binary, raw, self._live_limits)
@@ -215,14 +219,14 @@ class LiveSocket(LiveReader):
         self._do(decode(), raw)
         return None
 
-    def _complain(self, head: Head, error: RequestError) -> Ending | None:
+    def _complain(self, head: Head, error: RequestError, call: str | None = None) -> Ending | None:
         """Say what is wrong with a frame. Sound that is not taken is no attack, but need not be told for each piece."""
         if head.request_id is not None:
-            self._refuse(head.request_id, error)
+            self._out.put(error_frame(head.request_id, words_of(error), error.code, call))
             return None
         malformed = isinstance(error, BadRequest | Unprocessable | TooLarge)
         if malformed or not is_sound(head) or not self._grumbles.take():
-            self._reply(head.type, error)
+            self._reply(head.type, error, call)
         return self._suffer() if malformed else None
 
     def _do(self, frame: LiveFrame, raw: bytes) -> None:
@@ -252,21 +256,20 @@ class LiveSocket(LiveReader):
     def _obey(self, frame: ClientFrame, raw: bytes) -> None:
         match frame:
             case SendFrame():
-                self._belong_to(frame.turn.chat)
+                self._belong_to(frame.turn.chat, frame, raw)
             case ResumeFrame():
-                self._belong_to(frame.chat)
+                self._belong_to(frame.chat, frame, raw)
             case PingFrame() if self.talks:
                 self._say(Pong(timestamp=frame.timestamp, server_time=round(time.time() * 1000)))
-                return
             case _:
-                pass
-        super()._obey(frame, raw)
+                super()._obey(frame, raw)
 
-    def _belong_to(self, chat: str) -> None:
-        if self._chat is None:
-            self._chat = chat
-        elif chat != self._chat:
+    def _belong_to(self, chat: str, frame: ClientFrame, raw: bytes) -> None:
+        """Obey what is about a chat; the first that is admitted says which one the socket is for."""
+        if self._chat not in (None, chat):
             raise Unprocessable(_ANOTHER_CHAT, hint="Open one for each chat.")
+        super()._obey(frame, raw)
+        self._chat = chat
 
     def _new_name(self) -> str:
         self._unnamed += 1
@@ -299,12 +302,20 @@ class LiveSocket(LiveReader):
 
     async def _settle(self, frame: ToolResultFrame) -> None:
         self._rates.take(self._user)
+        self._answered = frame.call
         try:
             call = await self._bridge.answer(self._user, self._conversation.chat, frame.call, given_in(frame.answer))
         except NotFound as error:
             raise NotFound(error.message, hint=_NEEDS_STATUS if frame.answer.approved is None else None) from None
         # Who says it again, after a lost connection, is told again that it has arrived.
-        self.settled(call.call, call.outcome or call.state)
+        if self._answered == call.call:
+            self.settled(call.call, call.outcome or call.state, call.ask)
+
+    def settled(self, call: str, state: str, ask: str | None) -> None:
+        """A call has its answer, also when it is not this client's."""
+        if call == self._answered:
+            self._answered = None
+        super().settled(call, state, ask)
 
     async def _hang_up(self) -> None:
         await self._verdicts.settled()
@@ -348,7 +359,7 @@ class LiveSocket(LiveReader):
         request.starting = False
         if told.after is not None:
             reading = self._live_bridge.reading(told.run, after=told.after)
-            await self._tell(request, reading, self._profile(frame), again=told.run.message_id)
+            await self._tell(request, reading, self._profile(frame), again=told)
             return
         # Who answers calls has their message already.
         whole = turn.message is not None or turn.answers is None

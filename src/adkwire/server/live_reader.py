@@ -10,6 +10,7 @@ from starlette.websockets import WebSocket
 from adkwire.errors import RequestError
 from adkwire.runs.bridge import Bridge
 from adkwire.runs.live_turns import Origin
+from adkwire.runs.lives import Told
 from adkwire.runs.reading import Reading
 from adkwire.runs.run import Run
 from adkwire.server.chat_socket import ChatSocket, Request, note_end, words_of
@@ -71,30 +72,35 @@ class LiveReader(ChatSocket):
         *,
         first: int = 0,
         behind: int = -1,
-        again: str | None = None,
+        again: Told | None = None,
     ) -> None:
         """Send a turn to its end, or as far as it goes; one that goes on begins `again` with its message."""
         async with aclosing(reading.batches) as batches:
             if not self._bind(request, reading):
                 return
             run = reading.run if self._ours else None
-            frames = LiveChunkFrames(request.id, profile, run=run, first=first, behind=behind)
+            given = again.given if again is not None else ()
+            frames = LiveChunkFrames(request.id, profile, run=run, first=first, behind=behind, given=given)
             self._last_told, self._telling = (reading.run, request.id), frames
-            self._out.put(start_frame(request.id), *(frames.beside(Start(message_id=again)) if again else ()))
+            begin = frames.beside(Start(message_id=again.run.message_id)) if again is not None else ()
+            self._out.put(start_frame(request.id), *begin)
             try:
-                await self._tell_all(request, batches, frames)
+                await self._tell_all(request, batches, frames, again.past if again is not None else -1)
             finally:
                 if self._telling is frames:
                     self._telling = None
         self._forget(request)
         self._out.put(end_frame(request.id))
 
-    async def _tell_all(self, request: Request, batches: AsyncGenerator[Batch, None], frames: LiveChunkFrames) -> None:
+    async def _tell_all(
+        self, request: Request, batches: AsyncGenerator[Batch, None], frames: LiveChunkFrames, past: int
+    ) -> None:
+        """Up to the end, or for a stock client to the first break behind those it is `past`."""
         async for batch in batches:
             note_end(request, batch)
             if told := frames.of(batch.first, batch.entries):
                 await self._out.put(*told)
-            if not self.talks and is_held(batch):
+            if not self.talks and is_held(batch, past):
                 await self._out.silent()
                 self._out.put(*frames.beside(*ends_of(batch.entries[-1])))
                 return
@@ -115,19 +121,28 @@ class LiveReader(ChatSocket):
         else:
             super()._notice(code, text)
 
-    def turn(self, run: Run, origin: Origin) -> None:
-        """A turn begins that this client has not asked for."""
-        if not self.talks or self._gone or any(request.run == run.id for request in self._requests.values()):
-            return
+    def turn(self, run: Run, origin: Origin) -> bool:
+        """A turn begins; whether it is one that this client has not asked for."""
+        if not self.talks or self._gone or self._reads(run):
+            return False
         request = Request(f"turn-{run.id}", run.key.chat)
         pushed = TurnPushed(
             request_id=request.id,
             message_id=run.message_id,
-            user_message_id=run.message.id,
+            # Nobody has said anything where the agent speaks by itself.
+            user_message_id=run.message.id if origin == "voice" or run.message.parts else "",
             origin="voice" if origin == "voice" else "server",
         )
         self._say(pushed)
         self._begin(request, partial(self._push, request, run))
+        return True
+
+    def _reads(self, run: Run) -> bool:
+        """Whether this client gets a run, or will as soon as its request has one: it may say what others say, too."""
+        if f"turn-{run.id}" in self._requests:
+            return True
+        requests = self._requests.values()
+        return any(asked.run == run.id or (asked.starting and asked.message == run.message.id) for asked in requests)
 
     async def _push(self, request: Request, run: Run) -> None:
         await self._tell(request, self._bridge.reading(run, whole=True), Profile.declared(self._client))
@@ -153,9 +168,9 @@ class LiveReader(ChatSocket):
         told, name = self._last_told
         return next(reading, name if told == run else f"turn-{run}")
 
-    def settled(self, call: str, state: str) -> None:
-        """A call has its answer."""
-        self._say(CallSettled(tool_call_id=call, state=state))
+    def settled(self, call: str, state: str, ask: str | None) -> None:
+        """A call has its answer; `ask` is the question, when it was asked about."""
+        self._say(CallSettled(tool_call_id=call, approval_id=ask or UNSET, state=state))
 
     def notice(self, level: Level, code: str, text: str) -> None:
         """Something a person should know."""
@@ -166,8 +181,7 @@ class LiveReader(ChatSocket):
         if is_older(generation, self._generation):
             return
         if self.talks:
-            frame = partial(encode_sound, pcm, generation, position, last=last)
-            self._out.put_sound(Sound(generation, len(pcm), frame))
+            self._out.put_sound(Sound(generation, len(pcm), encode_sound(pcm, generation, position, last=last)))
         elif pcm:
             self._out.put_sound(Sound(generation, len(pcm), partial(self._as_chunk, pcm)))
 
@@ -180,6 +194,6 @@ class LiveReader(ChatSocket):
             self._out.put().add_done_callback(lambda _: self.end(NO_CHAT if deleted else TAKEN_OVER))
 
 
-def is_held(batch: Batch) -> bool:
-    """Whether everything in a turn waits for somebody, as far as it was written."""
-    return bool(batch.entries) and is_break(batch.entries[-1])
+def is_held(batch: Batch, past: int = -1) -> bool:
+    """Whether everything in a turn waits for somebody, as far as it was written, and behind a place."""
+    return bool(batch.entries) and is_break(batch.entries[-1]) and batch.first + len(batch.entries) - 1 > past

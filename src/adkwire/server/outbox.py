@@ -41,11 +41,11 @@ _Frame: TypeAlias = str | bytes
 
 
 class Sound(NamedTuple):
-    """A piece of sound that waits. It becomes a frame when its turn comes; None when nobody wants it any more."""
+    """A piece of sound that waits: a frame, or what makes one when its turn comes; None when nobody wants it then."""
 
     generation: int
     size: int
-    frame: Callable[[], _Frame | None]
+    frame: bytes | Callable[[], _Frame | None]
 
 
 class _Words(NamedTuple):
@@ -60,12 +60,12 @@ class Outbox:
         self._socket = socket
         self._patience = patience
         self._sound_bytes = sound_bytes
-        self._words: deque[_Words] = deque()
+        # What is made only when it is needed would be most of what an idle socket weighs.
+        self._words: list[_Words] = []
         self._sound: deque[Sound] = deque()
         self._sound_size = 0
-        self._more = asyncio.Event()
-        self._silent = asyncio.Event()
-        self._silent.set()
+        self._more: asyncio.Future[None] | None = None
+        self._silent: asyncio.Event | None = None
         self._sending = False
         self._unread = 0
         self.dropped = 0
@@ -76,10 +76,10 @@ class Outbox:
         sent = asyncio.get_running_loop().create_future()
         words = _Words(frames, sent)
         if first:
-            self._words.appendleft(words)
+            self._words.insert(0, words)
         else:
             self._words.append(words)
-        self._more.set()
+        self._wake()
         return sent
 
     def put_sound(self, sound: Sound) -> None:
@@ -89,8 +89,7 @@ class Outbox:
         while self._sound_size > self._sound_bytes and len(self._sound) > 1:
             self._pop()
             self.dropped += 1
-        self._silent.clear()
-        self._more.set()
+        self._wake()
 
     def hush(self, generation: int) -> None:
         """Forget sound that is older than this generation."""
@@ -98,11 +97,18 @@ class Outbox:
         self._sound = deque(kept)
         self._sound_size = sum(sound.size for sound in kept)
         if not kept:
-            self._silent.set()
+            self._fall_silent()
 
     async def silent(self) -> None:
         """Wait until no sound waits."""
-        await self._silent.wait()
+        if self._sound:
+            self._silent = self._silent or asyncio.Event()
+            await self._silent.wait()
+
+    def _fall_silent(self) -> None:
+        if self._silent is not None:
+            self._silent.set()
+            self._silent = None
 
     async def run(self) -> Ending:
         """Send what there is to send; ends when that cannot be done."""
@@ -126,7 +132,7 @@ class Outbox:
             _move(limit, patience(self._patience, self._unread + size))
             self._sending = True
             for frame in frames:
-                await self._send(frame)
+                await self._socket.send({"type": "websocket.send", "text" if type(frame) is str else "bytes": frame})
             self._sending = False
             self._unread = size
             if sent is not None and not sent.done():
@@ -135,26 +141,26 @@ class Outbox:
     async def _next(self) -> _Words:
         while True:
             if self._words:
-                return self._words.popleft()
+                return self._words.pop(0)
             if self._sound:
-                if (frame := self._pop().frame()) is not None:
-                    return _Words([frame])
+                made = self._pop().frame
+                frame = made if isinstance(made, bytes) else made()
+                if frame is not None:
+                    return _Words((frame,))
             else:
-                self._more.clear()
-                await self._more.wait()
+                self._more = asyncio.get_running_loop().create_future()
+                await self._more
+
+    def _wake(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
 
     def _pop(self) -> Sound:
         sound = self._sound.popleft()
         self._sound_size -= sound.size
         if not self._sound:
-            self._silent.set()
+            self._fall_silent()
         return sound
-
-    async def _send(self, frame: _Frame) -> None:
-        if isinstance(frame, str):
-            await self._socket.send_text(frame)
-        else:
-            await self._socket.send_bytes(frame)
 
 
 def _move(limit: asyncio.Timeout, seconds: float) -> None:

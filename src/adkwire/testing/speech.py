@@ -35,8 +35,9 @@ class Manner:
     """The transcript of what was said, from 16 kHz sound. Nothing: nothing was understood, there is no answer."""
     speaks: Callable[[str], bytes] = silence
     """The 24 kHz sound of each piece of text, when the modality is AUDIO."""
-    transcript: Literal["early", "late", "last"] = "early"
-    """When the user's transcript comes: before the answer, after its first words, or when it has been said."""
+    transcript: Literal["early", "late", "last", "behind"] = "early"
+    """When the user's transcript comes: before the answer, after its first words, when it has been said, or behind its
+    end."""
     dialect: Literal["3.x", "2.5"] = "3.x"
     """Gemini 3.x calls a tool in mid-turn, 2.5 at the end of a turn of its own."""
     blocking: bool = True

@@ -159,8 +159,10 @@ class Talker:
 
     def _end(self, speech: Speech, *, raw: bool) -> None:
         if not (raw and speech.empty):
-            self._tell_late()
+            if self._manner.transcript != "behind":
+                self._tell_late()
             self._say(speech, speech.end())
+            self._tell_late()
 
     def _say(self, speech: Speech, responses: list[LlmResponse]) -> None:
         self._conversation.waiting += [call for response in responses for call in response.get_function_calls()]

@@ -16,7 +16,7 @@ those cannot say is in our stamp on them. A bad end is one by failure or abort.
 |                           |               |          | when its output comes with it                        |
 | ASKED                     | no            | DENIED   | tool-approval-response                               |
 | ASKED                     | expiry        | EXPIRED  | nothing: nobody gave a verdict                       |
-| DENIED                    | response, end | SETTLED  | tool-output-denied                                   |
+| DENIED                    | response, end | SETTLED  | tool-output-denied, once no call of the step waits   |
 | any other but SETTLED     | response      | SETTLED  | tool-output-available or tool-output-error           |
 | any that waits for nobody | end           | SETTLED  | tool-output-error                                    |
 | HELD                      | a bad end     | SETTLED  | tool-output-error                                    |
@@ -24,6 +24,9 @@ those cannot say is in our stamp on them. A bad end is one by failure or abort.
 `tool-input-available` is what makes a page execute a browser call. One that is settled while it is held, because a
 policy refused it or the run was stopped, or because stored events are read again, never gets it; nor does a call whose
 arguments were cut off, of which nobody knows whose it is.
+
+A page that was told of a denial does not send what else it answers in that step: no predicate of the AI SDK knows the
+state. So until all of the step is answered a page sees that the answer was no, and not yet what came of it.
 """
 
 from collections.abc import Callable
@@ -101,6 +104,8 @@ class Calls:
         self._all: dict[str, Call] = {}
         self._step: list[Call] = []
         self._answered = False
+        self._denials: Out = []
+        """Those that are not told yet."""
 
     def begin_step(self) -> None:
         """The calls so far belong to the past."""
@@ -283,7 +288,10 @@ class Calls:
     def _settle(self, call: Call, outcome: Chunk, out: Out) -> None:
         call.phase = Phase.SETTLED
         self._answered = True
-        out.append(outcome)
+        (self._denials if isinstance(outcome, c.ToolOutputDenied) else out).append(outcome)
+        if not self.step_waits:
+            out += self._denials
+            self._denials.clear()
 
 
 def input_as_text(call_id: str, name: str, arguments: Json) -> Out:

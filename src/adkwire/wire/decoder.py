@@ -78,6 +78,11 @@ class Answers(NamedTuple):
     denied: tuple[str, ...] = ()
     """Calls of which it says that they were denied, which is no answer any more."""
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The calls that it has executed."""
+        return frozenset(answer.call for answer in self.calls if answer.output is not UNSET or answer.error is not None)
+
 
 class TurnInput(NamedTuple):
     """One request, as far as it is believed."""
@@ -105,6 +110,8 @@ class CallBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output: Json | UnsetType = UNSET
     """UNSET when there is none; null is an output."""
     error: str | None = None
+    approval_id: str | None = msgspec.field(name="approvalId", default=None)
+    """The question that is answered, for whoever wants to be sure: some models number their calls anew."""
 
 
 class _Request(msgspec.Struct, rename="camel"):

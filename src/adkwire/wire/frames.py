@@ -7,7 +7,7 @@ A chunk is encoded once for all readers, so a frame is put together around its b
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -168,10 +168,11 @@ def no_active_frame(request_id: str) -> str:
     return _frame({"type": "no-active", "requestId": request_id})
 
 
-def error_frame(request_id: str, text: str, code: str | None = None) -> str:
-    """A request is refused, or has failed; the code is for clients of ours."""
+def error_frame(request_id: str, text: str, code: str | None = None, call: str | None = None) -> str:
+    """A request is refused, or has failed; the code, and the call that it was about, are for clients of ours."""
     frame = {"type": "error", "requestId": request_id, "errorText": text}
-    return _frame(frame if code is None else {**frame, "code": code})
+    more = {"code": code, "toolCallId": call}
+    return _frame(frame | {name: value for name, value in more.items() if value is not None})
 
 
 def notice_frame(level: Level, code: str, text: str) -> str:
@@ -203,7 +204,7 @@ class ChunkFrames:
 
         With a `run` the frames also say each chunk's place in it.
         """
-        self._profile = profile
+        self._fit: Callable[[bytes], bytes | None] = profile.fit_encoded
         self._next = first
         self._behind = behind
         self._head = b'{"type":"chunk","requestId":' + encode_chunk(request_id) + b',"sequence":'
@@ -213,7 +214,7 @@ class ChunkFrames:
         """The frames of these entries, of which the first has the number `first` in the run."""
         frames: list[str] = []
         for number, entry in enumerate(entries, first):
-            chunk = self._profile.fit_encoded(entry)
+            chunk = self._fit(entry)
             if chunk is None:
                 continue
             if self._next > self._behind:

@@ -13,16 +13,16 @@ A binary frame has a head of 8 bytes, little endian, and then sound or a picture
 | 4     | position        | where in its generation it begins, in milliseconds                          |
 """
 
-import base64
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from adkwire.errors import TooLarge, Unprocessable, UnsupportedType
-from adkwire.wire.chunks import Chunk, Data, encode_chunk
+from adkwire.errors import RequestError, TooLarge, Unprocessable, UnsupportedType
+from adkwire.wire.breaks import is_break
+from adkwire.wire.chunks import Chunk, Data, ToolInputAvailable, decode_chunk, encode_chunk
 from adkwire.wire.decoder import CallBody, TurnInput, decode_call_answer, decode_json, decode_request
 from adkwire.wire.frames import (
     AbortFrame,
@@ -36,6 +36,7 @@ from adkwire.wire.frames import (
     decode_frame,
 )
 from adkwire.wire.media import dimensions, sniff
+from adkwire.wire.profiles import Profile
 from adkwire.wire.sound import BIT_DEPTH, CHANNELS, RATE, SPEECH_RATE, check_format, check_samples
 
 LIVE_SUBPROTOCOL = "adkwire.live.v1"
@@ -54,6 +55,7 @@ _POSITIONS = 2**32
 _ROOM = 1_000
 """Bytes of a frame around what it carries in base64."""
 _SHOWN = 40
+_CallId = Annotated[str, Meta(min_length=1, max_length=256)]
 _VERDICTS = {"approved": True, "rejected": False, "denied": False}
 _OFFICIAL = ("send", "resume", "abort", "ping")
 
@@ -147,7 +149,7 @@ class _AudioControl(msgspec.Struct):
     source: Literal["ptt", "vad"] = "ptt"
 
 
-class _Sound(msgspec.Struct, rename="camel"):
+class _Sound(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     chunk: bytes
     sample_rate: int = RATE
     channels: int = CHANNELS
@@ -158,7 +160,7 @@ class _AudioChunk(msgspec.Struct):
     data: _Sound
 
 
-class _Picture(msgspec.Struct, rename="camel"):
+class _Picture(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     data: bytes
     media_type: str
 
@@ -167,8 +169,16 @@ class _VideoFrame(msgspec.Struct):
     data: _Picture
 
 
-class _Answer(msgspec.Struct, rename="camel"):
-    tool_call_id: Annotated[str, Meta(min_length=1, max_length=256)]
+class _Named(msgspec.Struct, rename="camel"):
+    tool_call_id: _CallId
+
+
+class _About(msgspec.Struct):
+    data: _Named
+
+
+class _Answer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    tool_call_id: _CallId
     status: Literal["approved", "rejected", "denied"] | None = None
     result: Raw = Raw()
     error: Raw = Raw()
@@ -176,6 +186,7 @@ class _Answer(msgspec.Struct, rename="camel"):
     args: Raw = Raw()
     payload: Raw = Raw()
     scope: Raw = Raw()
+    approval_id: Raw = Raw()
 
 
 class _ToolResult(msgspec.Struct):
@@ -193,12 +204,23 @@ _audio_control = msgspec.json.Decoder(_AudioControl)
 _audio_chunk = msgspec.json.Decoder(_AudioChunk)
 _video_frame = msgspec.json.Decoder(_VideoFrame)
 _tool_result = msgspec.json.Decoder(_ToolResult)
+_about = msgspec.json.Decoder(_About)
 _played = msgspec.json.Decoder(_Played)
 
 
 def is_sound(head: Head) -> bool:
     """Whether a frame brings sound, of which there are many."""
     return head.type == "audio_chunk"
+
+
+def call_of(head: Head, raw: bytes) -> str | None:
+    """The call that a frame answers, as far as that can be read, whatever is wrong with the rest."""
+    if head.type != "tool_result":
+        return None
+    try:
+        return decode_json(_about, raw).data.tool_call_id
+    except RequestError:
+        return None
 
 
 def binary_name(raw: bytes) -> str:
@@ -265,7 +287,7 @@ def _read_video_frame(head: Head, raw: bytes, limits: LiveLimits, chat: str) -> 
 def _read_tool_result(head: Head, raw: bytes, limits: LiveLimits, chat: str) -> ToolResultFrame:
     said = decode_json(_tool_result, raw).data
     given = {"output": said.result, "error": said.error, "reason": said.reason}
-    given |= {"args": said.args, "payload": said.payload, "scope": said.scope}
+    given |= {"args": said.args, "payload": said.payload, "scope": said.scope, "approvalId": said.approval_id}
     body: dict[str, object] = {name: value for name, value in given.items() if bytes(value) not in _NOTHING[name]}
     if said.status is not None:
         body["approved"] = _VERDICTS[said.status]
@@ -275,7 +297,7 @@ def _read_tool_result(head: Head, raw: bytes, limits: LiveLimits, chat: str) -> 
 
 
 _ABSENT = (b"", b"null")
-_NOTHING = dict.fromkeys(("error", "reason", "args", "payload", "scope"), _ABSENT) | {"output": (b"",)}
+_NOTHING = dict.fromkeys(("error", "reason", "args", "payload", "scope", "approvalId"), _ABSENT) | {"output": (b"",)}
 """What stands where nothing is said. A result may be null."""
 
 
@@ -416,6 +438,8 @@ class CallSettled(_Frame, frozen=True, tag="call-settled"):
 
     tool_call_id: str
     state: str
+    approval_id: str | UnsetType = UNSET
+    """The question, when it was asked about: a later call may have the same id."""
 
 
 class Notice(_Frame, frozen=True, tag="notice"):
@@ -449,12 +473,31 @@ def encode_live_frame(frame: LiveServerFrame) -> str:
 
 def pcm_chunk(pcm: bytes) -> Data:
     """A piece of what is said, for a client that takes no binary frames."""
-    sound = {"chunk": base64.b64encode(pcm).decode(), "sampleRate": SPEECH_RATE}
-    return Data(type="data-pcm", data={**sound, "channels": CHANNELS, "bitDepth": BIT_DEPTH}, transient=True)
+    # Bytes become base64 where the chunk becomes JSON, which costs half of doing it here.
+    sound = {"chunk": pcm, "sampleRate": SPEECH_RATE, "channels": CHANNELS, "bitDepth": BIT_DEPTH}
+    return Data(type="data-pcm", data=sound, transient=True)
 
 
 class LiveChunkFrames(ChunkFrames):
-    """The chunks of an answer as frames of one request, between which others may stand that are in no log."""
+    """The chunks of an answer as frames of one request, between which others may stand that are in no log.
+
+    A client that has given the outputs of some calls gets no `tool-input-available` of these any more, wherever its
+    answer begins: it would execute them once more.
+    """
+
+    def __init__(
+        self,
+        request_id: str,
+        profile: Profile,
+        *,
+        run: str | None = None,
+        first: int = 0,
+        behind: int = -1,
+        given: Collection[str] = (),
+    ) -> None:
+        super().__init__(request_id, profile, run=run, first=first, behind=behind)
+        if given:
+            self._fit = lambda entry: None if _offers(entry, given) else profile.fit_encoded(entry)
 
     def beside(self, *chunks: Chunk) -> list[str]:
         """Frames of chunks that this reader alone gets: numbered as all, but with no place in the run."""
@@ -464,3 +507,11 @@ class LiveChunkFrames(ChunkFrames):
             frames.append(b"".join(parts).decode())
             self._next += 1
         return frames
+
+
+def _offers(entry: bytes, calls: Collection[str]) -> bool:
+    """Whether an entry of a log lets a browser have one of these calls."""
+    if is_break(entry):
+        return False
+    chunk = decode_chunk(entry)
+    return isinstance(chunk, ToolInputAvailable) and chunk.tool_call_id in calls

@@ -1,9 +1,11 @@
+import { HttpError } from "./http-error.js";
 import { isToolPart } from "./is-tool-part.js";
 import type { LiveAttachment } from "./live-attachment.js";
 import type { LiveChatTransport } from "./live-chat-transport.js";
-import type { ToolResultData, TurnFrame } from "./live-frames.js";
+import type { CallSettled, ToolResultData, TurnFrame } from "./live-frames.js";
 import type { Message } from "./message.js";
 import { keepText } from "./keep-text.js";
+import { NotConnected } from "./not-connected.js";
 import { settledPart } from "./settled-part.js";
 import { TranscriptText } from "./transcript-text.js";
 import type { ToolPart } from "./tool-part.js";
@@ -13,6 +15,8 @@ const MAX_KNOWN = 100;
 const APPROVED = new Set(["offered", "executing", "executed"]);
 
 type Approval = { id: string; approved: boolean; reason?: string };
+/** A call, and the message that it is in. */
+type Shown = { messageId: string; part: ToolPart };
 type Output = { toolCallId: string; output?: unknown; state?: string; errorText?: string };
 
 /** What is needed of a chat: a `Chat` of any framework, and whatever else extends `AbstractChat` of AI SDK 6 or 7. */
@@ -45,7 +49,7 @@ class AttachedChat implements LiveAttachment {
   private readonly output: AttachableChat["addToolOutput"];
   /** What is heard, by the message that it is. */
   private readonly heard = new Map<string, TranscriptText>();
-  /** Calls that were approved, here or elsewhere. */
+  /** Questions that were approved, here or elsewhere. Not calls: some models number those anew in each answer. */
   private readonly approved = new Map<string, true>();
 
   constructor(
@@ -61,12 +65,11 @@ class AttachedChat implements LiveAttachment {
     const { chat } = this;
     chat.addToolApprovalResponse = async (answer) => {
       const call = this.asking(({ approval }) => approval?.id === answer.id);
-      if (call) this.tell(verdict(call.toolCallId, answer));
-      return this.approve(answer);
+      return this.give(call && verdict(call.part.toolCallId, answer), call, () => this.approve(answer));
     };
     chat.addToolOutput = async (output) => {
-      this.tell(outcome(output));
-      return this.output(output);
+      const call = this.find(({ toolCallId }) => toolCallId === output.toolCallId);
+      return this.give(outcome(output), call, () => this.output(output));
     };
     if ("addToolResult" in chat) chat.addToolResult = chat.addToolOutput;
   }
@@ -88,20 +91,19 @@ class AttachedChat implements LiveAttachment {
     this.edit(userMessageId, (message) => ({ ...message, parts: withTranscript(message.parts, before, heard.text) }));
   }
 
-  settled(toolCallId: string, state: string): void {
-    if (APPROVED.has(state)) {
-      remember(this.approved, toolCallId, true);
-      return this.transport["~whenRead"](() => this.asked(toolCallId));
-    }
-    const message = this.chat.messages.findLast(({ parts }) => parts.some((part) => isCall(part, toolCallId)));
+  settled(call: CallSettled): void {
+    const { approvalId, state } = call;
+    if (APPROVED.has(state)) return approvalId === undefined ? undefined : this.approvedElsewhere(approvalId);
+    const message = this.chat.messages.findLast(({ parts }) => parts.some((part) => isMeant(part, call)));
     if (!message || this.transport["~isWriting"](message.id)) return;
-    const parts = message.parts.map((part) => (isCall(part, toolCallId) ? settledPart(part, state) : part));
+    const parts = message.parts.map((part) => (isMeant(part, call) ? settledPart(part, state) : part));
     this.edit(message.id, () => ({ ...message, parts }));
   }
 
   // AI SDK 6 has no chunk that says so. Only amid an answer, or the chat would take the verdict for its own, and send it.
-  asked(toolCallId: string): void {
-    if (this.approved.has(toolCallId)) this.answered({ toolCallId, status: "approved" });
+  asked(approvalId: string): void {
+    if (!this.approved.has(approvalId) || !this.asking(({ approval }) => approval?.id === approvalId)) return;
+    void this.approve({ id: approvalId, approved: true });
   }
 
   keep(messageId: string, kept: string): void {
@@ -114,10 +116,27 @@ class AttachedChat implements LiveAttachment {
     });
   }
 
-  answered({ toolCallId, status, reason }: ToolResultData): void {
-    const id = this.asking((part) => part.toolCallId === toolCallId)?.approval?.id;
-    if (id === undefined || status === undefined) return;
-    void this.approve({ id, approved: status === "approved", ...(reason !== undefined && { reason }) });
+  answered(data: ToolResultData): (error: Error) => void {
+    const { toolCallId, status, reason } = data;
+    const call = this.asking((part) => part.toolCallId === toolCallId);
+    const id = call?.part.approval?.id;
+    if (id === undefined || status === undefined) return () => {};
+    const shown = this.approve({ id, approved: status === "approved", ...(reason !== undefined && { reason }) });
+    return (error) => void this.reopen(data, call, shown, error);
+  }
+
+  questionOf(toolCallId: string): string | undefined {
+    return this.asking((part) => part.toolCallId === toolCallId)?.part.approval?.id;
+  }
+
+  calls(messageId?: string): Shown[] {
+    const message = messageId === undefined ? this.chat.messages.at(-1) : this.chat.messages.findLast(({ id }) => id === messageId);
+    return message ? callsIn(message) : [];
+  }
+
+  private approvedElsewhere(approvalId: string): void {
+    remember(this.approved, approvalId, true);
+    this.transport["~whenRead"](() => this.asked(approvalId));
   }
 
   private async show({ requestId, messageId, userMessageId }: TurnFrame): Promise<void> {
@@ -131,15 +150,35 @@ class AttachedChat implements LiveAttachment {
     return this.chat.sendMessage(message as never, options);
   }
 
-  /** While an answer is being written. Else the chat sends its answers by itself. */
-  private tell(data: ToolResultData): void {
-    if (!this.transport["~isStreaming"]) return;
-    void this.transport["~answer"](data).catch((error: Error) => this.transport["~failed"](error));
+  /** Show an answer, and while one is being written tell the server. Else the chat sends it by itself. */
+  private give(data: ToolResultData | undefined, call: Shown | undefined, show: () => unknown): unknown {
+    if (!data) return show();
+    const told = this.transport["~tell"](data);
+    const shown = show();
+    told.catch((error: Error) => {
+      void this.reopen(data, call, shown, error);
+      this.transport["~failed"](error);
+    });
+    return shown;
   }
 
-  private asking(matches: (part: ToolPart) => boolean): ToolPart | undefined {
-    const calls = this.chat.messages.flatMap(({ parts }) => parts).filter(isToolPart);
-    return calls.find((part) => part.state === "approval-requested" && matches(part));
+  /** The server does not take an answer, and the call still waits: it is shown as it was, so that it can be answered. */
+  private async reopen(data: ToolResultData, call: Shown | undefined, shown: unknown, error: Error): Promise<void> {
+    if (!call || !stillWaits(data, error)) return;
+    await shown;
+    const { messageId, part: before } = call;
+    const back = (part: { type: string }): { type: string } => (shows(part, data) ? { ...before } : part);
+    const writing = (this.chat as Writing).activeResponse?.state?.message;
+    if (writing?.id === messageId) writing.parts = writing.parts.map(back);
+    this.edit(messageId, (message) => ({ ...message, parts: message.parts.map(back) }));
+  }
+
+  private asking(matches: (part: ToolPart) => boolean): Shown | undefined {
+    return this.find((part) => part.state === "approval-requested" && matches(part));
+  }
+
+  private find(matches: (part: ToolPart) => boolean): Shown | undefined {
+    return this.chat.messages.flatMap(callsIn).findLast(({ part }) => matches(part));
   }
 
   private has(messageId: string): boolean {
@@ -151,8 +190,24 @@ class AttachedChat implements LiveAttachment {
   }
 }
 
-function verdict(toolCallId: string, { approved, reason }: Approval): ToolResultData {
-  return { toolCallId, status: approved ? "approved" : "rejected", ...(reason !== undefined && { reason }) };
+function callsIn({ id, parts }: Message): Shown[] {
+  return parts.filter(isToolPart).map((part) => ({ messageId: id, part: { ...part } }));
+}
+
+/** Whether a call whose answer failed can be answered again: not when another was faster, or nobody asks any more. */
+function stillWaits({ status }: ToolResultData, error: Error): boolean {
+  if (!(error instanceof HttpError)) return !(error instanceof NotConnected);
+  return error.code !== "conflict" && (status === undefined || error.code !== "not-found");
+}
+
+/** Whether a part is as an answer has made it, and not as the server has since. */
+function shows(part: { type: string }, { toolCallId, status }: ToolResultData): boolean {
+  if (!isToolPart(part) || part.toolCallId !== toolCallId) return false;
+  return status === undefined ? part.state.startsWith("output-") : part.state === "approval-responded";
+}
+
+function verdict(toolCallId: string, { id: approvalId, approved, reason }: Approval): ToolResultData {
+  return { toolCallId, approvalId, status: approved ? "approved" : "rejected", ...(reason !== undefined && { reason }) };
 }
 
 function outcome({ toolCallId, output, state, errorText = "" }: Output): ToolResultData {
@@ -165,8 +220,9 @@ function remember<V>(known: Map<string, V>, id: string, value: V): void {
   if (known.size > MAX_KNOWN && oldest !== undefined) known.delete(oldest);
 }
 
-function isCall(part: { type: string }, toolCallId: string): part is ToolPart {
-  return isToolPart(part) && part.toolCallId === toolCallId;
+function isMeant(part: { type: string }, { toolCallId, approvalId }: CallSettled): part is ToolPart {
+  if (!isToolPart(part) || part.toolCallId !== toolCallId) return false;
+  return approvalId === undefined || part.approval?.id === undefined || part.approval.id === approvalId;
 }
 
 /** What is heard is the last text of its message; words that were typed before it stay as they are. */

@@ -11,7 +11,7 @@ interface Common<M extends UIMessage> {
   /** The chat's history, as `GET /api/chats/{id}` has it. */
   messages?: M[];
   /** What `clientTools` returned. */
-  tools?: Pick<ClientToolRunner, "onToolCall">;
+  tools?: Pick<ClientToolRunner, "onToolCall"> & Partial<Pick<ClientToolRunner, "runs">>;
   /** Whether to look for an answer that is being written when the page loads; true by default. */
   resume?: boolean;
 }

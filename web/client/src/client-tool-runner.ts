@@ -3,6 +3,8 @@ import type { ToolChat } from "./tool-chat.js";
 
 /** What `clientTools` returns. */
 export interface ClientToolRunner {
+  /** Whether a tool is one of its own. */
+  runs: (toolName: string) => boolean;
   /** For the chat's option of this name. */
   onToolCall: (event: { toolCall: ClientToolCall }) => void;
   /**

@@ -1,7 +1,9 @@
+import { callOf } from "./call-of.js";
 import type { ClientToolCall } from "./client-tool-call.js";
 import type { ClientToolHandler } from "./client-tool-handler.js";
 import type { ClientToolRunner } from "./client-tool-runner.js";
 import type { ClientToolsOptions } from "./client-tools-options.js";
+import { isOffered } from "./is-offered.js";
 import { isToolPart } from "./is-tool-part.js";
 import { lastStep } from "./last-step.js";
 import type { ToolChat } from "./tool-chat.js";
@@ -27,6 +29,10 @@ export function clientTools(handlers: Record<string, ClientToolHandler>, options
   const waiting: ToolOutput[] = [];
   let target: ToolChat | undefined;
 
+  function runs(toolName: string): boolean {
+    return Object.hasOwn(handlers, toolName);
+  }
+
   function deliver(): void {
     // Not awaited: inside of `onToolCall`, the chat would wait for itself.
     if (target) for (const output of waiting.splice(0)) void target.addToolOutput(output);
@@ -39,7 +45,7 @@ export function clientTools(handlers: Record<string, ClientToolHandler>, options
   }
 
   async function run(call: ClientToolCall, message?: string): Promise<void> {
-    const handler = Object.hasOwn(handlers, call.toolName) ? handlers[call.toolName] : undefined;
+    const handler = runs(call.toolName) ? handlers[call.toolName] : undefined;
     const before = ran.get(call.toolCallId);
     if (!handler || (before && !before.output)) return;
     const running: RunCall = { message, output: undefined, isShown: false };
@@ -62,6 +68,7 @@ export function clientTools(handlers: Record<string, ClientToolHandler>, options
   }
 
   return {
+    runs,
     onToolCall: ({ toolCall }) => void run(toolCall),
     pickUp: (chat) => {
       target = chat;
@@ -94,12 +101,4 @@ async function outcome(
 
 function isOutput({ state }: ToolPart): boolean {
   return state === "output-available" || state === "output-error";
-}
-
-function isOffered(part: ToolPart): boolean {
-  return part.state === "input-available" && !part.providerExecuted;
-}
-
-function callOf({ type, toolName, toolCallId, input }: ToolPart): ClientToolCall {
-  return { toolCallId, toolName: toolName ?? type.slice("tool-".length), input };
 }

@@ -15,6 +15,10 @@ export class LiveAnswer {
   readonly drained: Promise<void>;
   /** The message that is written, once that is known. */
   messageId = "";
+  /** Whether a chat reads it. One that is only looked for may not be there. */
+  hasBegun = false;
+  /** Whether a step has begun in it. An answer that goes on with a message begins in the midst of one. */
+  hasStep = false;
   /** Whether the server has said all. */
   isOver = false;
   private readonly items: Item[] = [];
@@ -45,12 +49,14 @@ export class LiveAnswer {
   }
 
   begin(): void {
+    this.hasBegun = true;
     this.respond(this.stream);
   }
 
   chunk(chunk: UIMessageChunk): void {
     this.begin();
     if (chunk.type === "start") this.messageId = chunk.messageId ?? this.messageId;
+    if (chunk.type === "start-step") this.hasStep = true;
     if (chunk.type === "error") this.failed();
     this.put(chunk);
     if (chunk.type === "text-end") this.behindText.splice(0).forEach((task) => this.put(task));
@@ -83,6 +89,12 @@ export class LiveAnswer {
     this.error = error;
     this.close();
     this.finish();
+  }
+
+  /** Nobody reads on, on purpose. What has come stays as it is; behind a mere end the chat might send by itself. */
+  leave(): void {
+    this.respond(null);
+    this.fail(new DOMException("The transport was closed.", "AbortError"));
   }
 
   private put(item: Item): void {

@@ -5,6 +5,7 @@ import { NotConnected } from "./not-connected.js";
 type Pending = {
   requestId: string;
   toolCallId: string;
+  approvalId: string | undefined;
   frame: string;
   done: Promise<void>;
   resolve: () => void;
@@ -28,14 +29,20 @@ export class LiveAnswers {
     return { frame: answer.frame, done: answer.done };
   }
 
+  /** Whether an answer to a call is on its way. */
+  has(toolCallId: string): boolean {
+    return [...this.pending.values()].some((one) => one.toolCallId === toolCallId);
+  }
+
   /** What a new connection begins with. */
   again(): string[] {
     return [...this.pending.values()].map(({ frame }) => frame);
   }
 
   /** The server has an answer to a call: the oldest that is on its way. */
-  taken(toolCallId: string): void {
-    const [key, answer] = [...this.pending].find(([, one]) => one.toolCallId === toolCallId) ?? [];
+  taken(toolCallId: string, approvalId?: string): void {
+    const isOther = (one: Pending): boolean => (one.approvalId ?? approvalId) !== (approvalId ?? one.approvalId);
+    const [key, answer] = [...this.pending].find(([, one]) => one.toolCallId === toolCallId && !isOther(one)) ?? [];
     if (key !== undefined) this.pending.delete(key);
     answer?.resolve();
   }
@@ -66,13 +73,15 @@ export class LiveAnswers {
 }
 
 /** A browser call may be asked about and then run: a verdict and an output. */
-function keyOf({ toolCallId, status }: ToolResultData): string {
-  return JSON.stringify([toolCallId, status === undefined ? "output" : "verdict"]);
+function keyOf({ toolCallId, approvalId, status }: ToolResultData): string {
+  return JSON.stringify([toolCallId, approvalId, status === undefined ? "output" : "verdict"]);
 }
 
 function pending(data: ToolResultData): Pending {
+  const { toolCallId, approvalId } = data;
   const requestId = newId();
   let [resolve, reject] = [(): void => {}, (_: Error): void => {}];
   const done = new Promise<void>((resolved, rejected) => ([resolve, reject] = [resolved, rejected]));
-  return { requestId, toolCallId: data.toolCallId, frame: liveFrame("tool_result", { requestId, data }), done, resolve, reject };
+  const frame = liveFrame("tool_result", { requestId, data });
+  return { requestId, toolCallId, approvalId, frame, done, resolve, reject };
 }

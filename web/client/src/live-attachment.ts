@@ -1,4 +1,5 @@
-import type { ToolResultData, TurnFrame } from "./live-frames.js";
+import type { CallSettled, ToolResultData, TurnFrame } from "./live-frames.js";
+import type { ToolPart } from "./tool-part.js";
 
 /** What a live transport asks of the chat that is attached to it. */
 export interface LiveAttachment {
@@ -8,12 +9,16 @@ export interface LiveAttachment {
   resume(): void;
   /** What the user is heard to say. */
   transcript(userMessageId: string, text: string, final: boolean): void;
-  /** The chat has read that a call asks; somebody else may have approved it already. */
-  asked(toolCallId: string): void;
+  /** The chat has read a question; somebody else may have approved it already. */
+  asked(approvalId: string): void;
   /** A call was answered, or taken back. */
-  settled(toolCallId: string, state: string): void;
+  settled(call: CallSettled): void;
   /** The last text of a message is not what was written but what was heard. */
   keep(messageId: string, kept: string): void;
-  /** Show an answer that was given past the chat. */
-  answered(data: ToolResultData): void;
+  /** Show an answer that is given past the chat; returns what is to be told of a refusal. */
+  answered(data: ToolResultData): (error: Error) => void;
+  /** The question about a call, if it waits for an answer. */
+  questionOf(toolCallId: string): string | undefined;
+  /** The calls of a message; of the last one by default. */
+  calls(messageId?: string): { messageId: string; part: ToolPart }[];
 }

@@ -23,7 +23,7 @@ export interface LiveChatTransportOptions
   body?: Resolvable<object>;
   /** Milliseconds that an attempt to connect may take; 10000 by default. */
   timeout?: number;
-  /** Runs a call of the page: what it returns is the output, what it throws is told to the model, undefined leaves it. */
+  /** Runs a call that is the page's: what it returns is the output, what it throws is told to the model, undefined leaves it. */
   toolCallCallback?: LiveCallsOptions["toolCallCallback"];
   /** Hears of calls that wait for `sendToolResult`: those to be approved, and those that `toolCallCallback` leaves. */
   onToolCallRequest?: (request: LiveToolRequest) => void;

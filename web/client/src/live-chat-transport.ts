@@ -51,7 +51,11 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   private readonly uplink: LiveUplink;
 
   constructor(private readonly options: LiveChatTransportOptions) {
-    this.calls = new LiveCalls(options, (data) => void this["~answer"](data).catch((error: Error) => this["~failed"](error)));
+    this.calls = new LiveCalls(
+      options,
+      (data) => void this["~answer"](data).catch((error: Error) => this["~failed"](error)),
+      (messageId, toolCallId) => this.attachment?.calls(messageId).some(({ part }) => part.toolCallId === toolCallId) ?? false,
+    );
     this.sound = new LiveSound(options, (frame) => this.post(frame));
     this.uplink = new LiveUplink((frame) => this.post(frame));
   }
@@ -67,14 +71,18 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     if (begun) return begun.stream;
     const content = { type: "send", trigger, messageId, messages: since(messages, messageId), metadata };
     const frame = await this.frame(options, content);
-    return (await this.request(frame, abortSignal, () => answersSent.forget(messages.at(-1)))).stream;
+    const answer = await this.request(frame, abortSignal, () => answersSent.forget(messages.at(-1)));
+    answer.begin();
+    return answer.stream;
   }
 
   async reconnectToStream(options: ReconnectOptions): Promise<ReadableStream<UIMessageChunk> | null> {
     const begun = this.claim(options);
     if (begun) return begun.stream;
     const frame = await this.frame(options, { type: "resume", metadata: options.metadata });
-    return (await this.request(frame, options.abortSignal)).response;
+    // Who closes the transport meanwhile wants nothing of what runs.
+    const answer = await this.request(frame, options.abortSignal).catch(unlessClosed);
+    return answer?.response ?? null;
   }
 
   /** End what is being said: here at once, then on the server. */
@@ -111,12 +119,16 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
    * Resolves when the server has it, over as many connections as that takes, and rejects with its refusal or `NotConnected`.
    */
   async sendToolResult(toolCallId: string, result?: unknown, status?: "approved" | "rejected"): Promise<void> {
-    const data = resultData(toolCallId, result, status);
-    if (this["~isStreaming"]) this.attachment?.answered(data);
-    await this["~answer"](data);
+    const approvalId = status && this.attachment?.questionOf(toolCallId);
+    const data = { ...resultData(toolCallId, result, status), ...(approvalId !== undefined && { approvalId }) };
+    const refused = this["~isStreaming"] ? this.attachment?.answered(data) : undefined;
+    await this["~answer"](data).catch((error: Error) => {
+      refused?.(error);
+      throw error;
+    });
   }
 
-  /** End the live run and the socket. A later message opens a new one. */
+  /** End the live run and the socket; what is being written ends as far as it has come. A later message opens a new one. */
   close(): void {
     this.post(liveFrame("close"));
     this.opening?.end(new NotConnected(CLOSED));
@@ -136,9 +148,14 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     await done;
   }
 
+  /** @internal Send an answer to a call beside the answer that is being read. When none is, the chat sends it by itself. */
+  async "~tell"(data: ToolResultData): Promise<void> {
+    if (this["~isStreaming"] || (await this.isFound())) await this["~answer"](data);
+  }
+
   /** @internal Whether an answer is on its way: the server takes verdicts beside it. */
   get "~isStreaming"(): boolean {
-    return this.open.size > 0;
+    return [...this.open.values()].some(({ hasBegun }) => hasBegun);
   }
 
   /** @internal Whether a turn of the server is still to be shown. */
@@ -159,6 +176,12 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   /** @internal Tell what went wrong where no chat hears of it. */
   "~failed"(error: Error): void {
     this.options.onError?.(error);
+  }
+
+  /** Whether there is an answer that the chat is looking for. */
+  private async isFound(): Promise<boolean> {
+    const sought = [...this.open.values()].map(({ response }) => response.catch(() => null));
+    return (await Promise.all(sought)).some((stream) => stream !== null);
   }
 
   private async frame({ chatId, headers, body }: Asking, content: object): Promise<object> {
@@ -268,12 +291,13 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   private ended(opening: SocketOpening<LiveSocket>, error: Error): void {
     if (this.opening !== opening) return;
     this.opening = this.socket = undefined;
-    for (const answer of this.open.values()) answer.fail(error);
+    const isClosed = error instanceof NotConnected;
+    for (const answer of this.open.values()) isClosed ? answer.leave() : answer.fail(error);
     this.open.clear();
     this.begun.clear();
     this.answers.fail(error.message);
     this.sound.stop();
-    if (!(error instanceof NotConnected)) this["~failed"](error);
+    if (!isClosed) this["~failed"](error);
   }
 
   private heard(frame: LiveFrame): boolean {
@@ -295,8 +319,8 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
         this.interrupted(frame);
         return true;
       case "call-settled":
-        this.answers.taken(frame.toolCallId);
-        this.attachment?.settled(frame.toolCallId, frame.state);
+        this.answers.taken(frame.toolCallId, frame.approvalId);
+        this.attachment?.settled(frame);
         return true;
       case "failed":
         return this.refused(frame);
@@ -306,9 +330,17 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   private ready({ chat, run, generation, audio, resumed }: LiveReady): void {
     this.sound.connected(generation, resumed);
     this.options.onConnect?.({ chat, run, generation, audio, resumed });
+    this.tellLoaded();
     // What was begun while the connection was away was told to nobody.
-    if (this.hasBeenReady && run !== null && !this["~isStreaming"]) this.attachment?.resume();
+    if (this.hasBeenReady && run !== null && this.open.size === 0) this.attachment?.resume();
     this.hasBeenReady = true;
+  }
+
+  /** Tell what waits in messages that were loaded. */
+  private tellLoaded(): void {
+    for (const { messageId, part } of this.attachment?.calls() ?? []) {
+      if (!this.answers.has(part.toolCallId)) this.calls.loaded(messageId, part);
+    }
   }
 
   private turn(turn: TurnFrame): void {
@@ -316,6 +348,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     if (this.attachment === undefined) return this["~failed"](new Error(UNATTACHED));
     const answer = this.answer(turn.requestId);
     answer.messageId = turn.messageId;
+    answer.begin();
     this.begun.set(turn.requestId, answer);
     this.socket?.adopt(turn.requestId, this.options.chat);
     this.attachment.turn(turn, Promise.all(this.reading));
@@ -362,8 +395,8 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
 
   private chunk(answer: LiveAnswer, chunk: UIMessageChunk): void {
     answer.chunk(chunk);
-    this.calls.chunk(chunk);
-    if (chunk.type === "tool-approval-request") answer.whenRead(() => this.attachment?.asked(chunk.toolCallId));
+    this.calls.chunk(chunk, answer);
+    if (chunk.type === "tool-approval-request") answer.whenRead(() => this.attachment?.asked(chunk.approvalId));
     if (chunk.type === "tool-input-available") this.answers.taken(chunk.toolCallId);
     if (chunk.type.startsWith("tool-output-")) this.answers.settled((chunk as { toolCallId: string }).toolCallId);
   }
@@ -378,6 +411,10 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
 
 function notConnected(error: Error): never {
   throw error instanceof NotConnected ? error : new NotConnected(error.message, { cause: error });
+}
+
+function unlessClosed(error: Error): undefined {
+  if (!(error instanceof NotConnected)) throw error;
 }
 
 function resultData(toolCallId: string, result: unknown, status: "approved" | "rejected" | undefined): ToolResultData {

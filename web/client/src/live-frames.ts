@@ -30,18 +30,28 @@ export type LiveInterruption = {
   kept?: string;
 };
 
+/** A call was answered, or taken back. */
+export type CallSettled = {
+  toolCallId: string;
+  /** The question, when it was asked about: a later call may have the same id. */
+  approvalId?: string;
+  state: string;
+};
+
 export type LiveFrame =
   | ({ type: "ready" } & LiveReady)
   | ({ type: "turn" } & TurnFrame)
   | { type: "user-transcript"; userMessageId: string; text: string; final: boolean }
   | { type: "state"; state: LiveState }
   | ({ type: "interrupted" } & LiveInterruption)
-  | { type: "call-settled"; toolCallId: string; state: string }
+  | ({ type: "call-settled" } & CallSettled)
   | { type: "failed"; requestId: string | undefined; toolCallId: string | undefined; code: string; text: string };
 
 /** What is sent about a call. */
 export type ToolResultData = {
   toolCallId: string;
+  /** The question that is answered, when it is known: a later call may have the same id. */
+  approvalId?: string;
   status?: "approved" | "rejected";
   result?: unknown;
   error?: string;
@@ -74,7 +84,7 @@ export function readLiveFrame(data: string): LiveFrame | undefined {
     case "interrupted":
       return { type: "interrupted", ...interruption(frame) };
     case "call-settled":
-      return { type: "call-settled", toolCallId: text(frame["toolCallId"]), state: text(frame["state"]) };
+      return { type: "call-settled", ...callSettled(frame) };
     case "error":
       return failed(frame);
     default:
@@ -116,6 +126,11 @@ function state(frame: Fields): LiveFrame | undefined {
 function interruption({ requestId, generation, kept }: Fields): LiveInterruption {
   const what = { requestId: text(requestId), generation: Number(generation) || 0 };
   return typeof kept === "string" ? { ...what, kept } : what;
+}
+
+function callSettled({ toolCallId, approvalId, state: became }: Fields): CallSettled {
+  const what = { toolCallId: text(toolCallId), state: text(became) };
+  return typeof approvalId === "string" ? { ...what, approvalId } : what;
 }
 
 function failed({ requestId, toolCallId, code, text: said, errorText }: Fields): LiveFrame {

@@ -44,6 +44,19 @@ describe("answers to calls", () => {
     expect(again(answers)).toEqual([]);
   });
 
+  test("to another question about a call with the same id are others", async () => {
+    const answers = new LiveAnswers();
+    const first = answers.add({ ...VERDICT, approvalId: "q1" });
+    const second = answers.add({ ...VERDICT, approvalId: "q2", status: "rejected" });
+    expect(second.frame).toBeDefined();
+    answers.taken("a", "q2");
+    await second.done;
+    expect(again(answers)).toEqual([{ ...VERDICT, approvalId: "q1" }]);
+    answers.taken("a");
+    await first.done;
+    expect(again(answers)).toEqual([]);
+  });
+
   test("reject with the server's refusal", async () => {
     const answers = new LiveAnswers();
     const { done } = answers.add(VERDICT);
@@ -71,6 +84,12 @@ describe("a call that waits", () => {
     ["expired", { state: "output-error", errorText: "Nobody answered in time; this call was not executed." }],
     ["answered", { state: "approval-requested" }],
   ])("and is %s", (state, expected) => expect(settledPart(asked, state)).toMatchObject(expected));
+
+  test.each(["approval-responded", "input-available"])("and is taken back after a yes, when it is %s", (state) => {
+    const approved = { ...asked, state, approval: { id: "q", approved: true } };
+    const errorText = "The user went on before this call ran; it was not executed.";
+    expect(settledPart(approved, "superseded")).toMatchObject({ state: "output-error", errorText });
+  });
 
   test("a call with an output keeps it", () => {
     const done = { ...asked, state: "output-available" };

@@ -16,6 +16,7 @@ describe("a frame of the server", () => {
     { type: "interrupted", requestId: "t", generation: 4 },
     { type: "interrupted", requestId: "t", generation: 4, kept: "" },
     { type: "call-settled", toolCallId: "call", state: "superseded" },
+    { type: "call-settled", toolCallId: "call", approvalId: "question", state: "executed" },
   ])("$type is read as it is", (frame) => {
     expect(readLiveFrame(JSON.stringify({ ...frame, version: "1.0", more: 1 }))).toEqual(frame);
   });
