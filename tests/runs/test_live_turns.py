@@ -158,6 +158,14 @@ class TestTheTable:
         floor.both(whole(), complete())
         assert turn.ended
 
+    def test_what_is_shown_late_was_not_said_since_the_response(self, floor: Floor) -> None:
+        turn = floor.ask("a")
+        floor.both(call("c"))
+        told = [whole(), response("c"), complete()]
+        assert [floor.store(event) for event in told] == ["a"] * 3
+        assert [floor.show(event) for event in (piece(), *told)] == ["a"] * 4
+        assert (turn.said, turn.over) == (False, False)
+
     def test_a_response_belongs_to_the_turn_of_its_call(self, floor: Floor) -> None:
         floor.ask("a")
         floor.both(call("c"), complete())

@@ -465,6 +465,8 @@ class TestTypedOver:
 
         assert turn.message == UserMessage("u2", ("Hello",))
         assert turn.answers == Answers("m1", (OUTPUT, CallAnswer("c3", "pay", {"n": 1}, "a3", True, error="x")))
+        assert turn.answers.given == {OUTPUT.call, "c3"}
+        assert not Answers("m1", (VERDICT,)).given
 
     @pytest.mark.parametrize(
         "request_",

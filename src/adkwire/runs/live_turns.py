@@ -183,6 +183,9 @@ class LiveTurns:
         """An event was shown; says whether it was the last of its turn."""
         if turn.over and turn.ending == event.id:
             turn.shown = Progress.OVER
+        elif event.turn_complete:
+            # Whatever was shown before it was said before the last response: that is how it was stored.
+            turn.said = False
         return turn.ended
 
     def of_shown(self, event: Event) -> LiveTurn | None:
