@@ -74,8 +74,11 @@ const acts = {
   /** Wait for the end of what was begun. */
   rest: ({ begun }) => begun,
 
-  /** The page loses its connection. */
-  cut: ({ page }) => page.leave(),
+  /** The page loses its connection, when what it has asked for last has begun to be answered. */
+  async cut({ page }) {
+    await page.until("an answer", () => page.wire.requests.at(-1)?.status !== null);
+    await page.leave();
+  },
 
   /** The stop button of a page on a socket: its transport tells the server. */
   press: ({ page }) => page.chat.stop(),
