@@ -13,8 +13,8 @@ from tests.faults.cuts_judge import Verdict
 from tests.faults.cuts_plan import plans
 
 SEED = int(os.environ.get("SEED", "1"))
-CONVERSATIONS = 20
-KILLS = 3
+CONVERSATIONS = 30
+KILLS = 4
 
 
 @pytest.fixture(scope="module")

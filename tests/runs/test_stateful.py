@@ -209,7 +209,7 @@ def test_no_history_breaks_what_holds() -> None:
     run_state_machine_as_test(
         Server,
         settings=settings(
-            max_examples=EXAMPLES or 40,
+            max_examples=EXAMPLES or 60,
             stateful_step_count=25,
             deadline=None,
             derandomize=not EXAMPLES,
