@@ -50,6 +50,13 @@ def paying(*more: Any) -> ScriptedModel:
     return ScriptedModel(turns=[[Call("pay", {"amount": 5}, id="c1"), *more], [Say("done")]])
 
 
+async def asked_about_a_payment(one: LiveLine) -> str:
+    """The question that the answer comes to."""
+    await one.send(send_frame("pay"))
+    question: str = (await one.until("tool-approval-request"))[-1]["chunk"]["approvalId"]
+    return question
+
+
 async def test_ready_comes_first_and_says_how_sound_is_written(open_site: Open) -> None:
     site = await open_site(echo())
     async with line(site, path=LIVE, query="?chat=chat", subprotocols=TALKS) as one:
@@ -290,8 +297,7 @@ async def test_a_call_is_approved_while_the_answer_stays_open(open_site: Open) -
     till = Till()
     site = await open_site(paying(), till.pay)
     async with talk(site) as one:
-        await one.send(send_frame("pay"))
-        question = (await one.until("tool-approval-request"))[-1]["chunk"]["approvalId"]
+        question = await asked_about_a_payment(one)
         assert till.paid == []
         await one.send(answer("c1", status="approved"))
         rest = await one.until("end")
@@ -307,8 +313,7 @@ async def test_an_answer_that_is_said_again_is_settled_again(open_site: Open) ->
     till = Till()
     site = await open_site(paying(), till.pay)
     async with talk(site) as one:
-        await one.send(send_frame("pay"))
-        question = (await one.until("tool-approval-request"))[-1]["chunk"]["approvalId"]
+        question = await asked_about_a_payment(one)
         await one.send(answer("c1", status="approved"))
         await one.until("end")
     async with talk(site) as two:
@@ -322,8 +327,7 @@ async def test_an_answer_to_another_question_is_refused(open_site: Open) -> None
     till = Till()
     site = await open_site(paying(), till.pay)
     async with talk(site) as one:
-        await one.send(send_frame("pay"))
-        question = (await one.until("tool-approval-request"))[-1]["chunk"]["approvalId"]
+        question = await asked_about_a_payment(one)
         await one.send(answer("c1", status="approved", approvalId="an older one"))
         refused = (await one.until("error"))[-1]
         assert (refused["code"], refused["toolCallId"]) == ("not-found", "c1")
