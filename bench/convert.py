@@ -14,7 +14,7 @@ from adkwire.server.chat import frame
 from adkwire.stores.base import Batch
 from adkwire.wire.chunks import Chunk
 from adkwire.wire.encoder import Encoder
-from adkwire.wire.live_frames import LiveChunkFrames, pcm_chunk
+from adkwire.wire.live_replies import LiveChunkFrames, pcm_chunk
 from adkwire.wire.profiles import Profile, encode_chunks
 from bench.floor import Floor
 from bench.measure import Effort, Goal, Line, at_least, at_most, cpu_of, in_turn, ratios, spread

@@ -1271,7 +1271,7 @@ LIVE = [
     Mutant(
         "held calls are sealed when nobody comes back",
         "runs/live.py",
-        '                each.inbox.put_nowait(Item(end="over"))\n            for each in carried:\n',
+        "                each.put(Sign.OVER)\n            for each in carried:\n",
         "                each.run.abort()\n            for each in carried:\n",
         "runs/test_live_gate.py::test_a_parked_card",
     ),

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
+from tests.patience import PATIENCE, START_PATIENCE
+
 ROOT = Path(__file__).parents[1]
 READY = re.compile(r"adkwire is ready at (http://\S+)")
-START_TIMEOUT = 60.0
-STOP_TIMEOUT = 20.0
 
 
 class Process(Protocol):
@@ -51,7 +51,7 @@ class Server:
     def kill(self) -> None:
         """`kill -9`: no goodbye."""
         self.process.kill()
-        self.process.wait(STOP_TIMEOUT)
+        self.process.wait(PATIENCE)
 
 
 @contextlib.contextmanager
@@ -94,18 +94,18 @@ def _running(process: Process, output: IO[str]) -> Iterator[Server]:
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        assert ready.wait(START_TIMEOUT), f"not ready in {START_TIMEOUT} s:\n{server.output}"
-        assert server.url, f"the server ended with {process.wait(STOP_TIMEOUT)}:\n{server.output}"
+        assert ready.wait(START_PATIENCE), f"not ready in {START_PATIENCE} s:\n{server.output}"
+        assert server.url, f"the server ended with {process.wait(PATIENCE)}:\n{server.output}"
         yield server
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             try:
-                process.wait(STOP_TIMEOUT)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(STOP_TIMEOUT)
-        reader.join(STOP_TIMEOUT)
+                process.wait(PATIENCE)
+        reader.join(PATIENCE)
 
 
 class _Born(contextlib.AbstractContextManager["_Born"]):
@@ -172,7 +172,7 @@ def _nursery() -> socket.socket:
     @atexit.register
     def end() -> None:
         ours.close()
-        process.wait(STOP_TIMEOUT)
+        process.wait(PATIENCE)
 
     return ours
 

@@ -21,6 +21,7 @@ import adkwire
 from adkwire.cli import main
 from adkwire.errors import ConfigError
 from adkwire.runs.target import check_models, load_target
+from tests.patience import PATIENCE, START_PATIENCE
 from tests.server.sites import body, events, said
 from tests.servers import Server, clean_environment, serve, serve_anew
 
@@ -298,7 +299,7 @@ def test_a_refusal_of_the_real_command_is_one_line(place: Path) -> None:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=START_PATIENCE,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "adkwire: raises.py cannot be loaded: RuntimeError: first line second line\n"
@@ -325,7 +326,7 @@ def test_a_terminated_server_lets_the_answer_end(place: Path) -> None:
     write(place / "held.py", HELD)
     with (
         serve_anew("held.py", cwd=place) as server,
-        httpx.Client(base_url=server.url, timeout=20, trust_env=False) as client,
+        httpx.Client(base_url=server.url, timeout=PATIENCE, trust_env=False) as client,
     ):
         with client.stream("POST", "/api/chat", json=body()) as stream:
             assert "server" not in stream.headers
@@ -339,7 +340,7 @@ def test_a_terminated_server_lets_the_answer_end(place: Path) -> None:
             assert client.post("/api/chat", json=body(chat="late")).status_code == 503
             (place / "go").touch()
             text += "".join(pieces)
-        code = server.process.wait(20)
+        code = server.process.wait(PATIENCE)
         assert (place / ".adkwire" / "state.db").is_file()
     assert "  agent  held" in server.output
     assert said(text) == "one two"
@@ -366,13 +367,13 @@ def test_a_token_is_made_and_printed_and_works(place: Path) -> None:
     with serve_anew("an_app.py", *options, cwd=place) as server:
         token = printed(server, r"#token=(\S+)\n")
         url = server.url.replace("0.0.0.0", "127.0.0.1")
-        with httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
+        with httpx.Client(base_url=url, timeout=PATIENCE, trust_env=False) as client:
             assert client.get("/api/info").status_code == 401
             client.headers["authorization"] = f"Bearer {token}"
             assert client.get("/api/info").json()["agent"] == "inside"
             assert said(client.post("/api/chat", json=body()).text) == "I am inside."
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(20) == 0
+        assert server.process.wait(PATIENCE) == 0
     assert not (place / ".adkwire").exists()
     assert "Traceback" not in server.output
 
@@ -389,7 +390,7 @@ def test_a_second_interrupt_does_not_wait_for_an_answer_that_hangs(place: Path) 
     write(place / "hanging.py", HANGING)
     with (
         serve("hanging.py", "--db", "memory:", cwd=place, env={"ADKWIRE_DRAIN": "600"}) as server,
-        httpx.Client(base_url=server.url, timeout=20, trust_env=False) as client,
+        httpx.Client(base_url=server.url, timeout=PATIENCE, trust_env=False) as client,
         client.stream("POST", "/api/chat", json=body()) as stream,
     ):
         pieces = stream.iter_text()
@@ -400,7 +401,7 @@ def test_a_second_interrupt_does_not_wait_for_an_answer_that_hangs(place: Path) 
         printed(server, r"(Ctrl-C again)")
         assert server.process.poll() is None
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(20) == 0
+        assert server.process.wait(PATIENCE) == 0
     assert "Traceback" not in server.output
 
 
@@ -422,7 +423,7 @@ def test_what_was_recorded_is_replayed(place: Path) -> None:
             again = httpx.post(f"{url}/api/chat", json=body(chat="another"), headers=headers).text
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE)
     assert refused.status_code == 401
     assert said(again) == said(was) == "I am helper."
     assert [event.data for event in events(again)] == [event.data for event in events(was)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.patience import PATIENCE
 from tests.server.sites import body, said
 from tests.servers import Server, serve, serve_anew
 
@@ -26,9 +27,9 @@ def found(serve: Serve, folder: Path) -> tuple[str, int, list[str]]:
     """What an agent finds at its start, how its server ends, and what that has printed but its address."""
     env = {"PYTHONPATH": os.pathsep.join(["here", str(folder)]), "MINE": "yes"}
     with serve("agent.py", "--db", "memory:", cwd=folder, env=env) as server:
-        answer = httpx.post(f"{server.url}/api/chat", json=body(), timeout=20, trust_env=False)
+        answer = httpx.post(f"{server.url}/api/chat", json=body(), timeout=PATIENCE, trust_env=False)
         server.process.send_signal(signal.SIGTERM)
-        return said(answer.text), server.process.wait(20), server.lines[1:]
+        return said(answer.text), server.process.wait(PATIENCE), server.lines[1:]
 
 
 def test_it_finds_and_says_the_same(tmp_path: Path) -> None:

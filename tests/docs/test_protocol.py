@@ -26,7 +26,7 @@ from adkwire.runs.views import Pending
 from adkwire.server import chat_socket, live, live_reader, outbox, patient_socket, security, senses, socket
 from adkwire.server.security import error_response
 from adkwire.testing import GeminiLiveStep, GeminiStep, Say, ScriptedModel, steps
-from adkwire.wire import frames, live_frames, sound
+from adkwire.wire import frames, live_binary, live_frames, live_replies, sound
 from adkwire.wire.parts import STAMP, MessageFacts
 from adkwire.wire.profiles import Profile
 from tests.docs import tables
@@ -184,13 +184,13 @@ def test_live_frames_of_the_client_are_those_of_the_code() -> None:
 def test_live_frames_of_the_server_are_those_of_the_code() -> None:
     text = section(page("protocol.md"), "### Live frames of the server").partition("| notice |")[0]
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", text, re.MULTILINE))
-    kinds: dict[str, Any] = {kind.__struct_config__.tag: kind for kind in get_args(live_frames.LiveServerFrame)}
+    kinds: dict[str, Any] = {kind.__struct_config__.tag: kind for kind in get_args(live_replies.LiveServerFrame)}
     assert set(rows) == set(kinds)
     for name, kind in kinds.items():
         fields = [field for field in msgspec.structs.fields(kind) if field.encode_name != "version"]
         told = {field.encode_name + ("?" if field.default is msgspec.UNSET else "") for field in fields}
         assert fields_in(rows[name]) == told, name
-    assert f'`version: "{live_frames.VERSION}"`' in section(page("protocol.md"), "## Live")
+    assert f'`version: "{live_replies.VERSION}"`' in section(page("protocol.md"), "## Live")
 
 
 def test_notices_are_those_of_the_code() -> None:
@@ -205,11 +205,11 @@ def test_notices_are_those_of_the_code() -> None:
 
 def test_the_head_of_a_binary_frame_is_that_of_the_code() -> None:
     text = section(page("protocol.md"), "### Binary frames")
-    head: struct.Struct = live_frames._BINARY  # pyright: ignore[reportPrivateUsage]
+    head: struct.Struct = live_binary.BINARY
     sizes = [int(size) for size in re.findall(r"^\| (\d) \|", text, re.MULTILINE)]
     assert sizes == [struct.calcsize(f"<{letter}") for letter in head.format.removeprefix("<")]
     assert f"a head of {head.size} bytes" in text
-    kinds = live_frames._SOUND, live_frames._JPEG, live_frames._PNG  # pyright: ignore[reportPrivateUsage]
+    kinds = live_binary.SOUND, live_binary.JPEG, live_binary.PNG
     assert re.findall(r"(\d) (?:sound|JPEG|PNG)", text) == [str(kind) for kind in kinds]
 
 

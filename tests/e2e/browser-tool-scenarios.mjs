@@ -236,14 +236,14 @@ export async function call_in_a_replayed_answer_is_not_run_again({ page, context
   await allowLocation(context);
   const located = await countLocating(page);
   const { chat, posts } = await open({ page, url });
-  await chat.askFor("where am I then count to 150");
+  await chat.askFor("where am I then count to 1000");
   await chat.approve();
   await chat.hears(5);
   const history = page.waitForResponse((response) => response.url().includes("/api/chats/"));
   await page.reload();
   assert.ok((await (await history).json()).active, "the run ended before the reload");
-  await chat.hears(150);
-  await chat.idle();
+  await chat.hears(20);
+  await chat.halt();
   await assertQuiet(page, posts, 3);
   assert.equal(await located(), 1);
   assert.deepEqual((await calls(chat, "get_location")).map((part) => part.output), [TOKYO]);

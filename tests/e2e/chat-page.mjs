@@ -78,6 +78,26 @@ export class ChatPage {
     await this.answers.last().filter({ hasText: new RegExp(`(?<!\\d)${number}(?!\\d)`) }).waitFor();
   }
 
+  /** Stops the answer that is being written. */
+  async halt() {
+    await this.stop.click();
+    await this.send.waitFor();
+    await this.idle();
+  }
+
+  /** The numbers that the last answer has counted. */
+  async counted() {
+    return numbers(await this.answers.last().locator(":scope > .text").last().innerText());
+  }
+
+  /** Lets an answer that counts go on from where it is, and stops it: nothing is missing, nothing twice. */
+  async countsOn() {
+    await this.hears((await this.counted()).length + 10);
+    await this.halt();
+    const counted = await this.counted();
+    assert.deepEqual(counted, upTo(counted.length));
+  }
+
   /** All that the transcript says, folded parts included, and its pictures. */
   async transcript() {
     return {

@@ -2,12 +2,8 @@
 import assert from "node:assert/strict";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { numbers, upTo } from "./chat-page.mjs";
+import { upTo } from "./chat-page.mjs";
 import { BROKEN, FaultPage } from "./fault-page.mjs";
-
-async function countedTo(chat) {
-  return numbers(await chat.answers.last().locator(":scope > .text").last().innerText());
-}
 
 async function reload(chat) {
   await chat.page.reload();
@@ -41,20 +37,18 @@ export async function reloads_show_the_same_as_no_reload({ page, context, url })
     await each.hears(60);
     await each.idle();
   }
-  assert.deepEqual((await countedTo(other)).slice(-60), upTo(60));
+  assert.deepEqual((await other.counted()).slice(-60), upTo(60));
   assert.deepEqual(await other.transcript(), await chat.transcript());
   assert.equal(await chat.state("get_weather"), "done");
   assert.equal(await chat.state("process_payment"), "done");
 }
 
 async function survives(chat) {
-  await chat.write("count to 80");
+  await chat.write("count to 1000");
   await chat.hears(10);
   await chat.breakDown();
   await chat.connection.getByText("Resumed: 0 lost").waitFor();
-  await chat.hears(80);
-  await chat.idle();
-  assert.deepEqual(await countedTo(chat), upTo(80));
+  await chat.countsOn();
   assert.equal(await chat.alert.count(), 0);
 }
 
@@ -96,7 +90,7 @@ export async function answer_given_while_the_server_is_away_is_not_called_runnin
 
 export async function rest_that_is_gone_is_told_and_loaded({ page, url }) {
   const chat = await new FaultPage({ page, url }).open();
-  await chat.write("count to 60");
+  await chat.write("count to 1000");
   await chat.hears(10);
   const error = { code: "not-recovered", message: "This answer is no longer kept as a stream." };
   await page.route("**/stream", (route) => route.fulfill({ status: 410, json: { error } }));
@@ -105,9 +99,8 @@ export async function rest_that_is_gone_is_told_and_loaded({ page, url }) {
   await chat.connection.getByText("Not recovered").waitFor();
   await page.unroute("**/stream");
   await chat.alert.getByRole("button", { name: "Load the chat again" }).click();
-  await chat.hears(60);
-  await chat.idle();
-  assert.deepEqual(await countedTo(chat), upTo(60));
+  await chat.stop.waitFor();
+  await chat.countsOn();
   assert.equal(await chat.answers.count(), 1);
   return new RegExp(`${BROKEN.source}|status of 410`);
 }

@@ -193,16 +193,66 @@ export async function refused_message_comes_back_to_be_changed({ page, url }) {
   return /status of (413|404)/;
 }
 
-export async function refused_regenerate_keeps_the_answer({ page, url }) {
-  const chat = await new ChatPage({ page, url }).open();
-  await chat.ask("weather in Turin");
+/** Asks for the last answer anew, which is refused. */
+async function regenerateInVain(chat, page) {
   const error = { code: "unprocessable", message: "This answer cannot be made anew." };
   await page.route("**/api/chat", (route) => route.fulfill({ status: 422, json: { error } }), { times: 1 });
   await page.getByRole("button", { name: "Regenerate" }).click();
   await chat.alert.filter({ hasText: "cannot be made anew" }).waitFor();
+}
+
+export async function refused_regenerate_keeps_the_answer({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Turin");
+  await regenerateInVain(chat, page);
   await chat.answers.filter({ hasText: "Turin" }).waitFor();
   assert.equal(await chat.alert.getByRole("button").count(), 0);
   assert.equal(await chat.box.inputValue(), "");
+  return /status of 422/;
+}
+
+/** Holds the next matching request until it is continued. The route stays: the last one that goes lets go of all. */
+function hold(page, pattern) {
+  let passing = false;
+  return new Promise((resolve) => page.route(pattern, (route) => {
+    if (passing) return route.continue();
+    passing = true;
+    resolve(route);
+  }));
+}
+
+const LIST = /\/api\/chats$/;
+const LOOK = /\/api\/chats\/[^?]+\?limit=1$/;
+const HISTORY = /\/api\/chats\/[^?]+$/;
+
+export async function refusal_is_dealt_with_before_news_are({ page, url }) {
+  const news = hold(page, "**/api/events");
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Turin");
+  const history = hold(page, HISTORY);
+  await regenerateInVain(chat, page);
+  const looks = [];
+  page.on("request", (request) => LOOK.test(request.url()) && looks.push(request.url()));
+  const [taken, listed] = [await history, page.waitForResponse(LIST)];
+  await (await news).continue();
+  await (await listed).finished();
+  assert.deepEqual(looks, [], "news that come with the refusal would clear it");
+  await taken.continue();
+  await chat.answers.filter({ hasText: "Turin" }).waitFor();
+  assert.equal(await chat.alert.count(), 1);
+  return /status of 422/;
+}
+
+export async function refusal_stays_though_news_were_being_gone_after({ page, url }) {
+  const [news, look] = [hold(page, "**/api/events"), hold(page, LOOK)];
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.ask("weather in Turin");
+  await (await news).continue();
+  const looked = await look;
+  await regenerateInVain(chat, page);
+  await looked.continue();
+  await chat.answers.filter({ hasText: "Turin" }).waitFor();
+  assert.equal(await chat.alert.count(), 1);
   return /status of 422/;
 }
 
@@ -346,25 +396,24 @@ export async function reload_shows_the_same({ page, url }) {
 
 export async function reload_in_mid_count_resumes({ page, url }) {
   const chat = await new ChatPage({ page, url }).open();
-  await chat.write("count to 150");
+  await chat.write("count to 1000");
   await chat.hears(5);
   const history = page.waitForResponse((response) => response.url().includes("/api/chats/"));
   const stream = page.waitForResponse((response) => response.url().endsWith("/stream"));
   await page.reload();
   assert.ok((await (await history).json()).active, "the run ended before the reload");
   assert.equal((await stream).status(), 200);
-  await chat.hears(150);
-  await chat.idle();
+  await chat.hears(5);
+  await chat.countsOn();
   assert.equal(await chat.answers.count(), 1);
-  assert.deepEqual(numbers(await chat.answers.first().locator(".text").last().innerText()), upTo(150));
 }
 
 export async function answer_that_ends_before_the_resume_is_shown({ page, url }) {
   const chat = await new ChatPage({ page, url }).open();
-  await chat.write("count to 100");
+  await chat.write("count to 1000");
   await chat.hears(5);
   await page.route("**/stream", async (route) => {
-    await page.request.get(route.request().url());
+    await page.request.post(route.request().url().replace(/stream$/, "stop"), { data: {} });
     while ((await chat.history()).active);
     await route.continue();
   });
@@ -373,10 +422,11 @@ export async function answer_that_ends_before_the_resume_is_shown({ page, url })
   await page.reload();
   assert.ok((await (await history).json()).active, "the run ended before the reload");
   assert.equal((await stream).status(), 204);
-  await chat.hears(100);
+  await chat.hears(5);
   await chat.idle();
   assert.equal(await chat.answers.count(), 1);
-  assert.deepEqual(numbers(await chat.answers.first().locator(".text").last().innerText()), upTo(100));
+  const [, { parts }] = (await chat.history()).messages;
+  assert.deepEqual(await chat.counted(), numbers(parts.findLast((part) => part.type === "text").text));
 }
 
 export async function late_history_does_not_replace_the_open_chat({ page, url }) {

@@ -23,7 +23,7 @@ reason = "Large payments are made at the bank."
 [[rule]]
 tool = "process_payment"
 action = "ask"
-timeout = 5
+timeout = 8
 hint = "Money leaves your account at once."
 """
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import httpx
 
+from tests.patience import PATIENCE, START_PATIENCE
 from tests.server.sites import body, said
-from tests.servers import READY, START_TIMEOUT, clean_environment
+from tests.servers import READY, clean_environment
 
 AGENTS = Path(__file__).parent / "agents"
 ROOT = Path(__file__).parents[2]
 ARGS = (str(AGENTS / "till.py"), "--policy", str(AGENTS / "policy.toml"))
-PATIENCE = 20.0
 _BORN = re.compile(r"born (\d+)")
 _ENDED = re.compile(r"ended (-?\d+)")
 
@@ -100,7 +100,7 @@ class Host(Place):
 
     def hear(self, pattern: re.Pattern[str]) -> str:
         """Wait for a line."""
-        while line := self._queue.get(timeout=START_TIMEOUT):
+        while line := self._queue.get(timeout=START_PATIENCE):
             if found := pattern.search(line):
                 return found[1]
             assert not _ENDED.search(line), f"the server ended:\n{''.join(self.lines[-30:])}"

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from tests.faults.lives import ARGS, Host, Json, Page, Place, answered, browser, parts
+from tests.patience import PATIENCE
 from tests.server.sites import chunks
-from tests.servers import STOP_TIMEOUT, serve
+from tests.servers import serve
 
 
 async def ask(url: str, *chats: str) -> dict[str, list[Json]]:
@@ -36,7 +37,7 @@ async def test_a_question_outlives_the_server_that_asked_it(tmp_path: Path, end:
     with serve(*ARGS, cwd=tmp_path, env=place.environment) as server:
         asked = await ask(server.url, *answers)
         server.process.send_signal(end)
-        assert server.process.wait(STOP_TIMEOUT) in (-end, 0 if end is signal.SIGTERM else -end)
+        assert server.process.wait(PATIENCE) in (-end, 0 if end is signal.SIGTERM else -end)
     with serve(*ARGS, cwd=tmp_path, env=place.environment) as server:
         async with browser(server.url) as client:
             for chat, approve in answers.items():

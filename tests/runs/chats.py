@@ -26,8 +26,8 @@ from adkwire.testing import ScriptedModel
 from adkwire.wire.chunks import Chunk, decode_chunk, to_plain
 from adkwire.wire.decoder import Trigger, TurnInput, UserMessage
 from adkwire.wire.folding import fold
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 AGENT = "helper"
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from adkwire.runs.adk import Target
 from adkwire.testing import ScriptedModel
-from tests.runs.chats import PATIENCE, Chat, chat_with, scripted
+from tests.patience import PATIENCE
+from tests.runs.chats import Chat, chat_with, scripted
 from tests.runs.pages import Page
 
 Make: TypeAlias = Callable[..., Chat]

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from adkwire import client_tool
 from adkwire.testing import ScriptedModel
+from tests.patience import PATIENCE
 from tests.runs.chats import assert_legal
 from tests.runs.pages import Page
 
@@ -38,7 +39,7 @@ class Till:
         return self.held[amount]
 
     async def until_begun(self, amount: int) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await self.begun[amount].wait()
 
     def _pay_tool(self) -> Any:

@@ -26,9 +26,9 @@ from adkwire.wire.breaks import is_break
 from adkwire.wire.chunks import Chunk, decode_chunk
 from adkwire.wire.decoder import TurnInput, UserMessage
 from adkwire.wire.folding import fold
+from tests.patience import PATIENCE
 from tests.runs.chats import plain
 
-PATIENCE = 20.0
 CHAT = "talk"
 ME = "me"
 Modality = Literal["audio", "text"]

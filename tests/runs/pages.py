@@ -18,7 +18,8 @@ from adkwire.runs.run import Run
 from adkwire.wire.decoder import InputLimits, TurnInput, decode_request
 from adkwire.wire.folding import fold
 from adkwire.wire.messages import TextPart, ToolPart, UIMessage
-from tests.runs.chats import PATIENCE, Answer, Chat, plain, tool_parts
+from tests.patience import PATIENCE
+from tests.runs.chats import Answer, Chat, plain, tool_parts
 
 LIMITS = InputLimits(max_parts=20, max_part_bytes=100_000, max_image_pixels=1_000_000)
 
@@ -39,13 +40,13 @@ class News:
 
     async def until(self, kind: str, *, times: int = 1, chat: str | None = None) -> Item:
         """Listen until so many items of this kind have come."""
-        while True:
-            found = [item for item in self.heard if item.type == kind and chat in (None, item.chat)]
-            if len(found) >= times:
-                return found[times - 1]
-            async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                found = [item for item in self.heard if item.type == kind and chat in (None, item.chat)]
+                if len(found) >= times:
+                    return found[times - 1]
                 item = await anext(self._items)
-            self.heard += [item] if item is not None else []
+                self.heard += [item] if item is not None else []
 
     @property
     def told(self) -> list[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from adkwire.errors import Conflict
 from adkwire.runs import run
 from adkwire.testing import Call, Say, ScriptedModel, Step, Wait
+from tests.patience import PATIENCE
 from tests.runs.chats import Chat, assert_legal, heard
 from tests.runs.conftest import Make
 
@@ -44,7 +45,7 @@ async def test_replace_in_a_tool_leaves_a_legal_context(make: Make) -> None:
     )
     chat = make(model, hang)
     first = await chat.begin("a")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await started.wait()
     second = await chat.say("b")
     assert second.text == "b!"

@@ -1,6 +1,7 @@
 """How a message goes on after an answer: followed, repeated, asked for in the middle; and in agents of agents."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from google.adk import agents as adk_agents
 from google.adk.agents import LlmAgent
 
 from adkwire.runs.own_events import STOPPED, SUPERSEDED
+from adkwire.runs.run import Run
+from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.folding import fold
 from tests.runs.chats import Answer, heard, plain
@@ -52,14 +55,30 @@ async def test_an_answer_that_comes_before_the_asking_run_has_ended(open_page: O
     await agree(page, model)
 
 
+class HeldLog(MemoryStreamLog):
+    """Keeps a run from ending once it has asked, until somebody wants to end it."""
+
+    def __init__(self) -> None:
+        super().__init__(ttl=60)
+        self.asked = asyncio.Event()
+        self.begun = asyncio.Queue[Run]()
+
+    async def append(self, run: str, entries: Sequence[bytes]) -> None:
+        if any(b"tool-approval-request" in entry for entry in entries):
+            self.asked.set()
+            await (await self.begun.get())._abort.wait()
+        await super().append(run, entries)
+
+
 @pytest.mark.parametrize("way", ["message", "stop"])
 async def test_what_comes_before_the_asking_run_has_ended(open_page: Open, way: str) -> None:
-    till = Till()
+    till, log = Till(), HeldLog()
     model = ScriptedModel(script=lambda request: [PAY] if heard(request.contents) == [("user", "pay")] else [Say("ok")])
-    page = open_page(model, till.pay)
+    page = open_page(model, till.pay, stream_log=log)
     async with page.news() as news:
         first = await page.begin("pay")
-        await news.until("call-asked")
+        log.begun.put_nowait(first)
+        await log.asked.wait()
         if way == "stop":
             assert await page.chat.stop()
         second = await page.bridge.start("ann", page.chat.turn("forget it", "u2"))

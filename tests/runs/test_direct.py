@@ -23,7 +23,8 @@ from adkwire.runs.sessions import ChatKey
 from adkwire.testing import Call, Fail, GeminiEmulator, Say, ScriptedModel, Think, Wait
 from adkwire.wire.decoder import UserMessage
 from adkwire.wire.encoder import ABORTED
-from tests.runs.chats import PATIENCE, Answer, Chat, scripted, settings, stored, text_of, tool_parts
+from tests.patience import PATIENCE
+from tests.runs.chats import Answer, Chat, scripted, settings, stored, text_of, tool_parts
 from tests.runs.conftest import leaked_since
 
 KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE")

@@ -7,7 +7,8 @@ import pytest
 
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Say, ScriptedModel, Wait
-from tests.runs.chats import PATIENCE, Chat
+from tests.patience import PATIENCE
+from tests.runs.chats import Chat
 from tests.runs.conftest import Make
 
 
@@ -82,5 +83,5 @@ async def test_who_reads_such_an_answer_comes_to_an_end(make: Make, failing: set
     await reader.until("text-delta")
     log.failing = failing
     held.set()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE):
         await reader.rest()

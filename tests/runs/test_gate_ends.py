@@ -8,10 +8,13 @@ import pytest
 
 from adkwire.errors import Unavailable
 from adkwire.runs import run as runs
+from adkwire.runs.bridge import Bridge
+from adkwire.runs.own_events import STOPPED, SUPERSEDED
 from adkwire.stores.base import CallRow
 from adkwire.stores.memory import MemoryGateStore
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.runs.chats import assert_legal, chat_with, scripted
+from tests.runs.chats import assert_legal, chat_with, scripted, tool_parts
+from tests.runs.conftest import Make
 from tests.runs.gated import Till
 from tests.runs.pages import Page
 
@@ -41,15 +44,64 @@ class Trouble(MemoryGateStore):
             await self.late.wait()
 
 
+class Waiting(MemoryGateStore):
+    """A store that is slow when the run is about to end with a call that waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bridge: Bridge | None = None
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    async def get(self, user: str, chat: str, call: str) -> CallRow | None:
+        run = self.bridge.running(user, chat) if self.bridge is not None else None
+        if run is not None and run.encoder.waiting():
+            self.asked.set()
+            await self.answers.wait()
+        return await super().get(user, chat, call)
+
+
+@pytest.mark.parametrize("words", [SUPERSEDED, STOPPED])
+async def test_what_comes_while_a_run_ends_with_a_question(make: Make, words: str) -> None:
+    store = Waiting()
+    chat = make(ScriptedModel(turns=[[PAY], [Say("ok")]]), Till().pay, db="memory:", gate_store=store)
+    store.bridge = chat.bridge
+    first = await chat.begin("pay")
+    await store.asked.wait()
+    coming = asyncio.ensure_future(chat.stop() if words == STOPPED else chat.say("forget it"))
+    await first._abort.wait()
+    store.answers.set()
+    await coming
+    await chat.read(first)
+    [call] = tool_parts((await chat.messages())[1])
+    assert call["errorText"] == words
+
+
+class Answered(MemoryGateStore):
+    """A store that tells when a call has its answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answered = asyncio.Event()
+
+    async def replace(self, row: CallRow) -> bool:
+        done = await super().replace(row)
+        if row.state == "answered":
+            self.answered.set()
+        return done
+
+
 async def test_stop_meets_a_continuation_that_is_just_beginning(tmp_path: Path) -> None:
-    till = Till()
+    till, store = Till(), Answered()
     till.hold(5)
-    chat = chat_with(scripted(ScriptedModel(turns=[[PAY], [Say("Done.")]]), till.pay), tmp_path)
+    model = ScriptedModel(turns=[[PAY], [Say("Done.")]])
+    # No threads: the stop comes where it is meant to, every time.
+    chat = chat_with(scripted(model, till.pay), tmp_path, db="memory:", gate_store=store)
     page = Page(chat)
     await page.say("pay")
 
     async def stop() -> bool:
-        await asyncio.sleep(0)
+        await store.answered.wait()
         return await chat.stop()
 
     _, stopped = await asyncio.gather(page.answer("c1", approved=True), stop())

@@ -18,6 +18,7 @@ from adkwire.settings import Settings
 from adkwire.stores.base import CallRow, GateStore
 from adkwire.stores.memory import MemoryGateStore
 from adkwire.testing import Call, Say, ScriptedModel
+from tests.patience import PATIENCE
 from tests.runs.conftest import Make
 from tests.runs.gated import Till, agree, clock, responses, where
 from tests.runs.live_house import CHAT, ME, House
@@ -245,7 +246,7 @@ async def test_a_second_try_that_cannot_be_claimed_says_nothing_of_the_first(mak
     page = Page(make(model, pay, policy=policy, drain=0.01))
     await page.say("pay")
     await page.approve("c1").post()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await begun.wait()
     page = page.after_restart(make(model, pay, policy=policy))
     await page.reload()

@@ -10,7 +10,8 @@ from adkwire.testing import Call, Fail, Say, Wait
 from adkwire.testing.speech import Manner
 from adkwire.testing.steps import Drop
 from adkwire.wire.decoder import TurnInput
-from tests.runs.live_house import CHAT, ME, PATIENCE, Ear, Modality, Reader, house
+from tests.patience import PATIENCE
+from tests.runs.live_house import CHAT, ME, Ear, Modality, Reader, house
 
 MODALITIES: list[Modality] = ["text", "audio"]
 SECOND = bytes(32_000)

@@ -21,7 +21,7 @@ from msgspec import UNSET
 from adkwire.gate.policy import Policy, Rule
 from adkwire.gate.records import Given
 from adkwire.runs.bridge import Bridge
-from adkwire.runs.own_events import WENT_ON
+from adkwire.runs.own_events import EXPIRED, WENT_ON
 from adkwire.settings import Settings
 from adkwire.testing import Call, Drop, Say, ScriptedModel, Wait
 from adkwire.testing.speech import Manner
@@ -456,6 +456,16 @@ async def test_a_browser_has_its_own_time_for_an_approved_call(tmp_path: Path, r
         assert await seconds_left(here, "locate") == pytest.approx(rule or 120, abs=60)
         await here.link.close()
         assert await seconds_left(here, "locate") == pytest.approx(rule or 5_000, abs=60)
+
+
+async def test_all_are_told_of_a_call_that_nobody_answered_in_time() -> None:
+    async with house([PAY, [Say("Too late.")]], live_approval_timeout=0.2) as here:
+        answer = await (await here.say("pay")).until_break()
+        await answer.rest()
+        assert here.ear.notices == ["expired"]
+        assert part_of(answer, "pay")["errorText"] == EXPIRED
+        assert here.till.paid == []
+        await here.agrees_with(answer)
 
 
 async def seconds_left(here: House, tool: str) -> float:

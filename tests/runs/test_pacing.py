@@ -18,6 +18,7 @@ from pydantic import PrivateAttr
 
 from adkwire.runs.pacing import paced_agent, paced_model
 from adkwire.testing import Call, Fail, Raw, Say, ScriptedModel, Show, Step, Think, Wait
+from tests.patience import PATIENCE
 from tests.runs.chats import text_of
 from tests.runs.conftest import Make, leaked_since
 
@@ -105,7 +106,7 @@ async def test_everything_else_passes_untouched_and_in_order() -> None:
 async def test_the_first_piece_goes_out_at_once() -> None:
     held = asyncio.Event()
     model = paced_model(ScriptedModel(turns=[[Say("one"), Wait(held), Say("two")]]), SLOW)
-    async with asyncio.timeout(20), aclosing(model.generate_content_async(LlmRequest(), True)) as responses:
+    async with asyncio.timeout(PATIENCE), aclosing(model.generate_content_async(LlmRequest(), True)) as responses:
         assert texts([await anext(responses)]) == [("one", False)]
 
 

@@ -10,6 +10,7 @@ from adkwire.runs.reading import Place
 from adkwire.runs.run import Run
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
+from tests.patience import PATIENCE
 from tests.runs.chats import Answer, Chat
 from tests.runs.conftest import Make
 from tests.stores.contract import Clock
@@ -27,7 +28,7 @@ async def test_a_reader_who_leaves_does_not_stop_the_run(make: Make) -> None:
     assert not ended
     assert not run.stopping
     held.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.wait(waiting)
     assert await chat.told() == [("user", "a"), ("assistant", "one two")]
     assert (await chat.read(run)).text == "one two"
@@ -36,7 +37,7 @@ async def test_a_reader_who_leaves_does_not_stop_the_run(make: Make) -> None:
 async def test_a_run_that_nobody_ever_read(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Call("nothing")], [Say("ok")]]), nothing)
     run = await chat.begin("a")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await run.done.wait()
     assert (await chat.messages())[1] == (await chat.read(run)).message
 
@@ -50,7 +51,7 @@ async def test_all_readers_get_the_same_bytes_whenever_they_come(make: Make) -> 
     eager = [asyncio.create_task(chat.read(run)) for _ in range(10)]
     creeping = asyncio.create_task(_creep(chat, run))
     held.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await run.done.wait()
     everyone = [await slow.rest(), *(await asyncio.gather(*eager)), await creeping, await chat.read(run)]
     assert all(answer.data == everyone[0].data for answer in everyone)
@@ -129,7 +130,7 @@ async def test_a_run_that_nobody_reads_is_stopped_when_it_is_set_so(
     assert not run.stopping, "a reader was there less than the set time ago"
     await clock.advance(500)
     assert run.stopping
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await run.done.wait()
     assert await chat.told() == [("user", "a"), ("assistant", "x ")]
 
@@ -163,7 +164,7 @@ async def test_a_reader_whose_stream_is_forgotten_is_told(make: Make) -> None:
     reader = chat.reader(run)
     await reader.until("text-delta")
     held.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await run.done.wait()
     clock.now += 61
     answer = await reader.rest()
@@ -175,7 +176,7 @@ async def test_a_reader_who_has_fallen_behind_what_is_kept_is_told(make: Make) -
     log = MemoryStreamLog(ttl=60, max_run_bytes=200)
     chat = make(ScriptedModel(turns=[[Say("one two three four five six seven")]]), stream_log=log)
     run = await chat.begin("a")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await run.done.wait()
     assert (await chat.read(run, 1)).types == ["error"]
 

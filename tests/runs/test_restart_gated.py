@@ -22,6 +22,7 @@ from adkwire.stores.sqlite import SqliteGateStore
 from adkwire.testing import Call, Say, ScriptedModel
 from adkwire.wire.calls import UNFINISHED
 from tests.gate.records import Clock
+from tests.patience import PATIENCE
 from tests.runs.chats import AGENT
 from tests.runs.conftest import Make
 from tests.runs.gated import Till, agree, clock, responses, where
@@ -252,7 +253,7 @@ async def test_a_call_that_may_be_run_again_is_so_when_the_person_says_it(make: 
     page = Page(make(model, pay, policy=policy, drain=0.01))
     await page.say("pay")
     await page.approve("c1").post()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await begun.wait()
     page = page.after_restart(make(model, pay, policy=policy))
     tab = page.another_tab()

@@ -23,7 +23,8 @@ from google.genai import types
 from adkwire.errors import Unavailable
 from adkwire.runs.sessions import MarkedSessions, SqliteSessions
 from adkwire.testing import Call, Say, ScriptedModel, Wait
-from tests.runs.chats import AGENT, PATIENCE, Chat, assert_legal, heard, plain, stored, text_of
+from tests.patience import PATIENCE
+from tests.runs.chats import AGENT, Chat, assert_legal, heard, plain, stored, text_of
 from tests.runs.conftest import Make
 
 

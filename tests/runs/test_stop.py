@@ -19,6 +19,7 @@ from adkwire.runs import run as runs
 from adkwire.runs import sessions
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Step, Think, Wait
+from tests.patience import PATIENCE
 from tests.runs.chats import assert_legal, heard, stored, tool_parts
 from tests.runs.conftest import Make
 
@@ -89,7 +90,7 @@ async def test_stop_in_a_tool(make: Make) -> None:
     model = ScriptedModel(turns=[[Say("Wait. "), Call("hang", {}, "c1")], [Say("Fine.")]])
     chat = make(model, tool.hang)
     run = await chat.begin("hello")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await tool.started.wait()
     assert await chat.stop()
     assert tool.cancelled.is_set()
@@ -113,7 +114,7 @@ async def test_stop_in_one_of_two_tools(make: Make) -> None:
     model = ScriptedModel(turns=[[Call("quick", {}, "c1"), Call("hang", {}, "c2")], [Say("Fine.")]])
     chat = make(model, tool.hang, quick)
     run = await chat.begin("hello")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await tool.started.wait()
     assert await chat.stop()
     answer = await chat.read(run)
@@ -141,7 +142,7 @@ async def test_a_tool_that_does_not_let_go_is_cancelled_and_nothing_comes_after(
     model = ScriptedModel(turns=[[Say("Wait. "), Call("stubborn", {}, "c1")], [Say("Fine.")]])
     chat = make(model, stubborn)
     run = await chat.begin("hello")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await started.wait()
     assert await chat.stop()
     kept = await stored(tmp_path)
@@ -236,7 +237,7 @@ async def test_close_lets_running_answers_end(make: Make) -> None:
     closing = asyncio.create_task(chat.bridge.close())
     await asyncio.sleep(0)
     held.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await closing
     assert (await reader.rest()).text == "It is done."
 
@@ -247,7 +248,7 @@ async def test_close_stops_what_does_not_end_in_time(make: Make) -> None:
     run = await chat.begin("hello")
     reader = chat.reader(run)
     await reader.until("text-delta")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await chat.bridge.close()
     assert model.closed.is_set()
     answer = await reader.rest()
@@ -270,7 +271,7 @@ async def test_a_new_title_that_meets_a_stop(make: Make) -> None:
     await chat.reader(run).until("text-delta")
     stopping = asyncio.create_task(chat.stop())
     await asyncio.sleep(0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await chat.bridge.rename(chat.user, chat.id, "new title")
         assert await stopping
     answer = await chat.read(run)
@@ -295,7 +296,7 @@ async def test_history_while_a_stop_takes_its_time(make: Make) -> None:
 
     chat = make(ScriptedModel(turns=[[Say("Wait. "), Call("tidy_up", {}, "c1")], [Say("Fine.")]]), tidy_up)
     run = await chat.begin("hello")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await started.wait()
     stopping = asyncio.create_task(chat.stop())
     await asyncio.sleep(0.01)
@@ -364,7 +365,7 @@ async def test_a_stop_returns_when_the_stream_is_closed(make: Make) -> None:
     run = await chat.begin("a")
     await chat.reader(run).until("text-delta")
     stopping = asyncio.create_task(chat.stop())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await log.reached.wait()
         # Time in which a stop that does not wait would have returned.
         early, _ = await asyncio.wait([stopping], timeout=0.1)
@@ -378,7 +379,7 @@ async def test_a_start_that_still_reads_when_the_bridge_closes_is_refused(make: 
     service = HeldSessions("get")
     chat = make(ScriptedModel(turns=[[Say("never")]]), session_service=service)
     starting = asyncio.create_task(chat.begin("hello"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await service.reached.wait()
         await chat.bridge.close()
     service.go_on.set()
@@ -391,7 +392,7 @@ async def test_a_start_that_is_past_its_checks_when_the_bridge_closes_is_ended(m
     log = HeldLog()
     chat = make(ScriptedModel(turns=[[Say("It is "), Wait(asyncio.Event())]]), stream_log=log, drain=0.01)
     starting = asyncio.create_task(chat.begin("hello"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await log.reached.wait()
         closing = asyncio.create_task(chat.bridge.close())
         await asyncio.wait([closing], timeout=0.1)
@@ -426,7 +427,7 @@ async def test_a_message_behind_an_answer_that_resists_waits_for_its_end(
 
     chat = make(ScriptedModel(script=script), stubborn)
     first = await chat.begin("a")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await started.wait()
     second = await chat.begin("b")
     assert await chat.stop(second.id)
@@ -437,7 +438,7 @@ async def test_a_message_behind_an_answer_that_resists_waits_for_its_end(
     assert first.active
     assert order == ["a"]
     let_go.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.wait(waiting)
     assert not first.active
     assert order == ["a", "let go", "c"]
@@ -453,7 +454,7 @@ async def test_a_run_that_is_cancelled_before_anything_is_stored_was_stopped(
     model = ScriptedModel(script=lambda _: [Say("ok")])
     chat = make(model, session_service=service)
     run = await chat.begin("hello")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await service.reached.wait()
     assert await chat.stop()
     answer = await chat.read(run)

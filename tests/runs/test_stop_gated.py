@@ -10,6 +10,7 @@ from adkwire.gate.judge import REFUSED
 from adkwire.runs.own_events import STOPPED
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.calls import UNFINISHED
+from tests.patience import PATIENCE
 from tests.runs.chats import Chat
 from tests.runs.conftest import Open
 from tests.runs.gated import Till, agree, clock, responses, where
@@ -176,7 +177,7 @@ async def test_stop_while_a_question_is_about_to_be_asked(open_page: Open) -> No
     till, model = Till(), calling(PAY, Call("slow", {}, "s1"))
     page = open_page(model, till.pay, slow)
     run = await page.begin("go")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await started.wait()
     assert await page.chat.stop()
     await page.reply(run)

@@ -8,6 +8,7 @@ import pytest
 from adkwire.runs.own_events import SUPERSEDED, WENT_ON
 from adkwire.testing import Call, Say, ScriptedModel
 from adkwire.wire.calls import UNFINISHED
+from tests.patience import PATIENCE
 from tests.runs.chats import tool_parts
 from tests.runs.conftest import Open
 from tests.runs.gated import Till, agree, clock, responses, where
@@ -231,7 +232,7 @@ async def test_two_messages_over_one_question(open_page: Open) -> None:
     page = open_page(model, till.pay)
     await page.say("pay")
     await asyncio.gather(*(page.bridge.start("ann", page.chat.turn(f"no {n}", f"x{n}")) for n in range(3)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while page.bridge.writing:
             await page.bridge.writing[0].done.wait()
     assert till.paid == []
@@ -249,7 +250,7 @@ async def test_an_answer_and_a_message_at_once(open_page: Open) -> None:
     answering = asyncio.create_task(page.answer("c1", approved=True))
     typing = asyncio.create_task(page.bridge.start("ann", page.chat.turn("forget it", "u2")))
     await asyncio.wait([answering, typing])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while page.bridge.writing:
             await page.bridge.writing[0].done.wait()
     told = responses(model.requests[-1])["c1"]

@@ -13,7 +13,8 @@ from adkwire.runs.reading import Place, Reading
 from adkwire.stores.sqlite_signals import SqliteSignals
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.folding import fold
-from tests.runs.chats import PATIENCE, Answer, Chat, plain
+from tests.patience import PATIENCE
+from tests.runs.chats import Answer, Chat, plain
 from tests.runs.conftest import Make
 from tests.runs.gated import Till
 from tests.runs.pages import Page

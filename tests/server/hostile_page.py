@@ -17,6 +17,7 @@ from adkwire.errors import Unauthorized
 from adkwire.server.security import User
 from adkwire.wire.chunks import decode_chunk
 from adkwire.wire.folding import fold
+from tests.patience import PATIENCE
 from tests.runs.chats import plain, settings
 from tests.server.hostile_till import PAYMENT, POLICY, Line, Till
 from tests.server.sites import Site, chunks, events, message, serving
@@ -150,7 +151,7 @@ class Page:
 
     async def idle(self) -> Message:
         """The last message once nothing runs in the chat."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (history := (await self.get()).json())["active"]:
                 await self.site.client.get(f"/api/chat/{self.chat}/stream", headers=self.headers)
         return history["messages"][-1]

@@ -15,9 +15,8 @@ from starlette.types import ASGIApp
 
 from adkwire import create_app
 from adkwire.testing import Say, ScriptedModel
+from tests.patience import PATIENCE
 from tests.runs.chats import scripted, settings
-
-PATIENCE = 20.0
 
 
 class _Server(uvicorn.Server):

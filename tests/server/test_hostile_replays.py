@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from tests.patience import PATIENCE
 from tests.server.hostile_page import REFUSED, Page, Part, Shop, assert_refused, opened_shop, verdict
 from tests.server.hostile_till import PAY, PAYMENT, calls
 from tests.server.sites import assert_error, chunks, kinds, message, said
@@ -53,7 +54,7 @@ async def _stopped(page: Page) -> None:
 
 
 async def _expired(page: Page) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while "expired" not in [line["verdict"] for line in await page.audit()]:
             pass  # The clock is the server's own.
         while [part["type"] for part in (await page.get()).json()["messages"][-1]["parts"]].count("step-start") < 2:

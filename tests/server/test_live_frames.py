@@ -761,7 +761,7 @@ async def test_a_camera_shows_the_newest_picture() -> None:
     for data in (b"a", b"b", b"c", b"d"):
         camera.see(VideoFrame(data, "image/png"))
     assert (shown, camera.dropped) == ([b"a"], 2)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await second.wait()
     assert shown == [b"a", b"d"]
     camera.close()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from starlette.websockets import WebSocket
 
 from adkwire import Bridge, create_app
 from adkwire.errors import Unavailable
+from adkwire.server import chat_socket
 from adkwire.server.limits import Bucket, Seats
 from adkwire.server.outbox import SLOW, Outbox
 from adkwire.server.patient_socket import PatientSocket
@@ -233,30 +235,53 @@ async def test_messages_over_http_and_sockets_are_counted_together(open_site: Op
         assert (await site.client.post("/api/chat", json=body(message_id="u4"))).status_code == 429
 
 
-async def test_an_idle_socket_is_closed_and_a_busy_one_is_not(open_site: Open) -> None:
+class Hand:
+    """The clock of sockets, moved by hand: a machine that stands still for a moment makes nobody idle."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return time.time()
+
+
+@pytest.fixture
+def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
+    hand = Hand()
+    monkeypatch.setattr(chat_socket, "time", hand)
+    return hand
+
+
+async def test_an_idle_socket_is_closed_and_a_busy_one_is_not(open_site: Open, hand: Hand) -> None:
     held = asyncio.Event()
-    site = await open_site(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]), socket_idle=0.2)
+    site = await open_site(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]), socket_idle=0.05)
     async with line(site) as busy:
         await busy.send(send_frame())
         before = await busy.until("text-delta")
         for _ in range(3):
             async with line(site) as idle:
+                assert (await idle.ask(resume_frame(chat="other")))[0]["type"] == "no-active"
+                hand.now += 1
                 assert await idle.closed() == (4408, "idle")
         held.set()
         assert said_in(before + await busy.answer("r1")) == "one two"
+        hand.now += 1
         assert await busy.closed() == (4408, "idle")
 
 
-async def test_pings_keep_a_socket_open(open_site: Open) -> None:
-    site = await open_site(socket_idle=0.3)
+async def test_pings_keep_a_socket_open(open_site: Open, hand: Hand) -> None:
+    site = await open_site(socket_idle=0.05)
     async with line(site, subprotocols=OURS) as one:
         for _ in range(2):
             async with line(site) as idle:
                 ended = asyncio.create_task(idle.closed())
                 while not ended.done():
+                    hand.now += 0.04
                     await one.send({"type": "ping", "timestamp": 0})
                     await one.next()
-                    await asyncio.wait([ended], timeout=0.1)
+                    await asyncio.wait([ended], timeout=0.05)
         assert (await one.ask(resume_frame()))[0]["type"] == "no-active"
 
 
@@ -436,7 +461,7 @@ async def test_who_takes_nothing_is_given_up() -> None:
     await socket.accept()
     outbox = Outbox(socket, 0.01)
     sent = outbox.put("a", "b")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert await outbox.run() == SLOW
     assert not sent.done()
 
@@ -445,7 +470,7 @@ async def test_a_slow_reader_is_cut_and_others_are_not(tmp_path: Path) -> None:
     """One that takes nothing at all: the run goes on, another reader gets it all, and it is told when it wakes up."""
     pieces, last = ["x" * 60_000 for _ in range(120)], asyncio.Event()
     model = ScriptedModel(turns=[[*(Say(piece, chunk=100_000) for piece in pieces), Wait(last), Say("end")]])
-    given = settings(tmp_path, db="memory:", slow_reader=0.3)
+    given = settings(tmp_path, db="memory:", slow_reader=1.5)
     app = create_app(scripted(model), settings=given)
     async with serving(app, ws=PatientSocket) as site:
         with told("slow reader") as cut:
@@ -454,7 +479,7 @@ async def test_a_slow_reader_is_cut_and_others_are_not(tmp_path: Path) -> None:
             slow.write(1, json.dumps(send_frame()).encode())
             async with line(site) as fast:
                 await fast.send(send_frame())
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE):
                     await cut.wait()
                 assert app.state.bridge.running("local", "chat") is not None
                 last.set()
@@ -504,7 +529,7 @@ async def test_a_slow_reader_that_never_wakes_up(tmp_path: Path, ws: Any) -> Non
         with told("slow reader") as cut:
             _, slow = await knock(site.port, [("host", "localhost")], narrow=True)
             slow.write(1, json.dumps(send_frame()).encode())
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 await cut.wait()
                 if ws is ImpatientSocket:
                     await ImpatientSocket.gone.wait()

@@ -14,6 +14,7 @@ from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Say, ScriptedModel, Wait
 from adkwire.wire.chunks import FinishStep, StartStep, ToolApprovalResponse
 from adkwire.wire.profiles import Profile, encode_chunks
+from tests.patience import PATIENCE
 from tests.runs.chats import chat_with, scripted
 from tests.server.conftest import Open
 from tests.server.sites import Site, assert_error, body, chunks, events, kinds, said
@@ -23,14 +24,14 @@ from tests.stores.contract import Clock
 async def first_delta(pieces: AsyncIterator[str]) -> str:
     """Read until text has come; what was read so far."""
     text = ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while "text-delta" not in text:
             text += await anext(pieces)
     return text
 
 
 async def rest(pieces: AsyncIterator[str]) -> str:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         return "".join([piece async for piece in pieces])
 
 
@@ -72,7 +73,7 @@ async def test_a_heartbeat_on_an_idle_stream(open_site: Open) -> None:
     held = asyncio.Event()
     site = await open_site(ScriptedModel(turns=[[Wait(held), Say("ok")]]), heartbeat=0.05)
     text = ""
-    async with site.client.stream("POST", "/api/chat", json=body()) as stream, asyncio.timeout(20):
+    async with site.client.stream("POST", "/api/chat", json=body()) as stream, asyncio.timeout(PATIENCE):
         async for piece in stream.aiter_text():
             text += piece
             if text.count(": keep-alive\n\n") == 2:
@@ -286,7 +287,7 @@ async def test_a_client_that_does_not_read_is_cut(caplog: pytest.LogCaptureFixtu
         if message["type"] == "http.response.body":
             await asyncio.Event().wait()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         with caplog.at_level("INFO", logger="adkwire"):
             await EventStream(endless(), {}, 0.01).stream_response(full)
     assert left.is_set()
@@ -301,7 +302,7 @@ async def test_a_reader_whose_stream_is_forgotten_gets_an_error_and_the_end(tmp_
     pieces = (piece.decode() async for piece in sse(chat.bridge.reading(run), Profile()))
     text = await first_delta(pieces)
     held.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await run.done.wait()
     clock.now += 61
     text += await rest(pieces)

@@ -7,8 +7,8 @@ from typing import Protocol
 import pytest
 
 from adkwire.stores.base import Batch, Closed, RunHead, StreamLog
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 TTL = 60.0
 MEGABYTE = 1_000_000
 BATCH = 256_000

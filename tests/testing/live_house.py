@@ -13,8 +13,8 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 from adkwire.testing import GeminiEmulator
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 SECOND = "gemini-2.5-flash-native-audio-preview"
 THIRD = "gemini-3.1-flash-live-preview"
 BOTH = [SECOND, THIRD]

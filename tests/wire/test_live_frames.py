@@ -15,36 +15,37 @@ from adkwire.wire.breaks import break_entry
 from adkwire.wire.chunks import Finish, FinishStep, Start, TextDelta, TextStart, ToolInputAvailable
 from adkwire.wire.decoder import CallBody, InputLimits, UserMessage
 from adkwire.wire.frames import AbortFrame, FrameLimits, Head, PingFrame, ResumeFrame, SendFrame, decode_head
+from adkwire.wire.live_binary import encode_sound, is_older
 from adkwire.wire.live_frames import (
     AudioControlFrame,
     AudioFrame,
-    CallSettled,
     CloseFrame,
-    Interrupted,
     InterruptFrame,
-    LiveChunkFrames,
     LiveFrame,
     LiveLimits,
-    LiveServerFrame,
     MessageFrame,
-    Notice,
     PlayedFrame,
-    Pong,
-    Ready,
-    Refusal,
-    StateChanged,
     ToolResultFrame,
-    TurnPushed,
-    UserTranscript,
     VideoFrame,
     binary_name,
     call_of,
     decode_binary,
     decode_live_frame,
-    encode_live_frame,
-    encode_sound,
-    is_older,
     is_sound,
+)
+from adkwire.wire.live_replies import (
+    CallSettled,
+    Interrupted,
+    LiveChunkFrames,
+    LiveServerFrame,
+    Notice,
+    Pong,
+    Ready,
+    Refusal,
+    StateChanged,
+    TurnPushed,
+    UserTranscript,
+    encode_live_frame,
     pcm_chunk,
 )
 from adkwire.wire.profiles import Profile, encode_chunks

@@ -11,7 +11,7 @@ from adkwire.runs.live_turns import LiveTurn, Origin
 from adkwire.runs.run import Run
 from adkwire.runs.speeches import Played, Who, furthest
 from adkwire.wire.frames import Level
-from adkwire.wire.live_frames import is_older
+from adkwire.wire.live_binary import is_older
 
 LiveState: TypeAlias = Literal["listening", "thinking", "speaking", "waiting"]
 _GENERATIONS = 65536
@@ -98,6 +98,8 @@ class Audience:
             self._settled[call.call] = state
             for listener in self.listeners:
                 listener.settled(call.call, state, call.ask)
+            if call.answer is not None and call.answer.expired and not call.outcome:
+                self.notice("warning", "expired", f"Nobody answered in time; {call.tool} was not executed.")
         if call.answer is None or call.state in OVER:
             self._settled.pop(call.call, None)
 

@@ -2,7 +2,8 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from enum import Enum
+from typing import NamedTuple, TypeAlias
 
 from google.adk.events.event import Event
 
@@ -11,15 +12,29 @@ from adkwire.runs.run import Run
 from adkwire.runs.speeches import Cut, Speeches
 
 
-class Item(NamedTuple):
-    """Something for a run to show: an event, a call for the browser, a cut in what is said, or its end."""
+class Offer(NamedTuple):
+    """A call that the browser may have."""
 
-    event: Event | None = None
-    offer: str | None = None
-    hush: bool = False
-    end: Literal["over", "interrupted"] | None = None
-    error: Exception | None = None
-    shown: "asyncio.Future[None] | None" = None
+    call: str
+
+
+class Sign(Enum):
+    """What is neither an event nor a call."""
+
+    LOOK = "somebody may be waited for now"
+    HUSH = "what is being said is cut off"
+    OVER = "the turn is over"
+    INTERRUPTED = "the turn is over, in the middle of what was being said"
+
+    @property
+    def ends(self) -> bool:
+        """Whether it is the last."""
+        return self in (Sign.OVER, Sign.INTERRUPTED)
+
+
+Step: TypeAlias = Event | Offer | Sign | Exception
+"""Something for a run to show, or what it fails with."""
+_Steps: TypeAlias = asyncio.Queue[tuple[Step, "asyncio.Future[None] | None"]]
 
 
 @dataclass(eq=False)
@@ -28,7 +43,8 @@ class Carried:
 
     turn: LiveTurn
     run: Run
-    inbox: "asyncio.Queue[Item]" = field(default_factory=lambda: asyncio.Queue[Item]())
+    inbox: _Steps = field(default_factory=_Steps)
+    """Steps to show, and what is to be told when that is done."""
     early: set[str] = field(default_factory=set[str])
     """Events that were shown before they came here, since the turn had to end."""
     awaited: frozenset[str] = frozenset()
@@ -37,10 +53,14 @@ class Carried:
     cut: Cut | None = None
     """What was heard of what is being said, when that is less."""
 
-    async def show(self, item: Item) -> None:
+    def put(self, step: Step) -> None:
+        """Have something shown."""
+        self.inbox.put_nowait((step, None))
+
+    async def show(self, step: Step) -> None:
         """Have something shown, and wait until it is."""
-        done = asyncio.get_running_loop().create_future()
-        self.inbox.put_nowait(item._replace(shown=done))
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.inbox.put_nowait((step, done))
         ended = asyncio.ensure_future(self.run.done.wait())
         try:
             await asyncio.wait([done, ended], return_when=asyncio.FIRST_COMPLETED)

@@ -21,15 +21,15 @@ from adkwire.errors import RequestError
 from adkwire.gate.records import OPEN, PendingCall
 from adkwire.runs.adk import content_of
 from adkwire.runs.audience import Audience, Listener
-from adkwire.runs.carried import Carried, Floor, Item
+from adkwire.runs.carried import Carried, Floor, Sign
 from adkwire.runs.chats import Chat
 from adkwire.runs.history import marked
 from adkwire.runs.ids import new_id
 from adkwire.runs.keeper import Keeper
 from adkwire.runs.live_calls import LiveCalls
 from adkwire.runs.live_connection import Connection
-from adkwire.runs.live_turns import LiveTurn, LiveTurns, calls_in, says
-from adkwire.runs.news import Item as NewsItem
+from adkwire.runs.live_turns import LiveTurn, LiveTurns, calls_in, responses_in, says
+from adkwire.runs.news import Item
 from adkwire.runs.own_events import is_released, question_event
 from adkwire.runs.run import Run
 from adkwire.runs.sessions import ChatKey
@@ -258,7 +258,7 @@ class LiveRun:
         if carried.turn.calls:
             if self._floor.turns.hush(carried.turn):
                 self.audience.interrupt(carried)
-                await carried.show(Item(hush=True))
+                await carried.show(Sign.HUSH)
                 self._hush(by_speech=by_speech)
         else:
             self.audience.interrupt(carried)
@@ -268,7 +268,7 @@ class LiveRun:
             else:
                 async with self._lock:
                     await self._disconnect()
-            carried.inbox.put_nowait(Item(end="interrupted"))
+            carried.put(Sign.INTERRUPTED)
             await carried.run.done.wait()
             self._hush(by_speech=by_speech)
 
@@ -322,7 +322,7 @@ class LiveRun:
         self._speaking = False
         for carried in list(self._floor.carried.values()):
             waits = carried.run.encoder.is_held
-            carried.inbox.put_nowait(Item(end="over") if error is None or waits else Item(error=error))
+            carried.put(Sign.OVER if error is None or waits else error)
             self._spawn(self._showing.park(carried), "lost")
         self.audience.enter("listening")
 
@@ -362,13 +362,13 @@ class LiveRun:
                 rest.custom_metadata = marked(rest.custom_metadata, turn.mark)
                 rest.invocation_id, rest.partial = turn.invocation, None
                 await self._keeper.adk.append(self.key, [rest])
-            carried.inbox.put_nowait(Item(rest))
+            carried.put(rest)
         if says(event):
             self.audience.enter("thinking" if calls_in(event) else "speaking")
         if self._floor.turns.shown(turn, event):
             self.audience.silent(carried)
-            carried.inbox.put_nowait(Item(end="over"))
-        elif event.turn_complete and not turn.calls:
+            carried.put(Sign.OVER)
+        elif not turn.calls and (event.turn_complete or (turn.talked_over and responses_in(event))):
             self._hurry(turn)
 
     async def _begin(self, turn: LiveTurn) -> Carried | None:
@@ -424,14 +424,14 @@ class LiveRun:
             self._floor.turns.give_up(turn)
         elif carried is not None and not (turn.ended or turn.calls or turn.said):
             self._floor.turns.give_up(turn)
-            carried.inbox.put_nowait(Item(end="over"))
+            carried.put(Sign.OVER)
 
     async def _entitle(self, turn: LiveTurn) -> None:
         """A chat that begins with speech gets its title from the first sentence."""
         if self._untitled and turn.spoken:
             self._untitled = False
             await self._keeper.adk.rename(self.key, title_for(UserMessage("", (turn.spoken[0],))))
-            self._keeper.news.publish(self.key.user, NewsItem(type="chat-updated", chat=self.key.chat))
+            self._keeper.news.publish(self.key.user, Item(type="chat-updated", chat=self.key.chat))
 
     # The end.
 
@@ -442,7 +442,7 @@ class LiveRun:
             await self._disconnect()
             carried = list(self._floor.carried.values())
             for each in carried:
-                each.inbox.put_nowait(Item(end="over"))
+                each.put(Sign.OVER)
             for each in carried:
                 await self._showing.park(each)
             await self._showing.attempt(self._lengthen())

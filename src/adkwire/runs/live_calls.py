@@ -9,7 +9,7 @@ from google.genai import types
 from adkwire.gate.gate import ToolGate
 from adkwire.runs.adk import Adk
 from adkwire.runs.audience import Audience
-from adkwire.runs.carried import Carried, Floor, Item
+from adkwire.runs.carried import Carried, Floor, Offer
 from adkwire.runs.gated import Place
 from adkwire.runs.history import marked
 from adkwire.runs.live_turns import calls_in
@@ -82,13 +82,13 @@ class LiveCalls:
             carried.run.delivers |= {call}
         await self._adk.append(self.key, [inner_event(event) if call in self._inside else event])
         if carried is not None:
-            await carried.show(Item(event))
+            await carried.show(event)
 
     async def offer(self, call: str) -> None:
         """Let the browser have a call."""
         if (carried := self._of(call)) is not None:
             carried.run.delivers |= {call}
-            await carried.show(Item(offer=call))
+            await carried.show(Offer(call))
 
     def shape(self, call: str, shape: dict[str, Any]) -> None:
         """Note what is to be stamped on the response of a call."""

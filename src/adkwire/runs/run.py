@@ -304,22 +304,24 @@ class Run:
     async def _seals(self, adk: Adk, gate: ToolGate) -> list[Event]:
         """Answers for the calls that were running and, when it was stopped, for those that wait for someone."""
         known: dict[str, Response] = {}
-        reason = self._why if self.stopping else "failed"
+        # Whoever wants to stop it from here on finds a run that has ended by itself.
+        stopped = self.stopping
+        reason = self._why if stopped else "failed"
         given: set[str] = set()
         for call, _ in self.encoder.open_calls():
             result = adk.result_of(self._invocation, call)
             given |= {call} if result is not None else set()
             known[call] = result or await self.fate(gate, call, reason)
         with _store_may_be_away():
-            if self.stopping:
-                known |= responses_of(await gate.void(*self.key, self._why))
+            if stopped:
+                known |= responses_of(await gate.void(*self.key, reason))
                 known |= await self._given(gate, known)
-            for call in () if self.stopping else self.encoder.waiting():
+            for call in () if stopped else self.encoder.waiting():
                 if await gate.get(*self.key, call.id) is None:
                     known[call.id] = {"error": LOST}
             for call in self.delivers - ({call for call, _ in self.encoder.unsettled_calls()} - given):
                 await self._close_record(gate, call)
-        return self.loose_ends().sealed(known, otherwise=why_not(reason) if self.stopping else None)
+        return self.loose_ends().sealed(known, otherwise=why_not(reason) if stopped else None)
 
     async def _given(self, gate: ToolGate, known: Collection[str]) -> dict[str, Response]:
         """What was decided about calls, or given by a browser, and the agent has not got any more."""

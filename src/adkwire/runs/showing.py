@@ -12,7 +12,7 @@ from google.adk.events.event import Event
 from adkwire.errors import RequestError
 from adkwire.gate.records import State
 from adkwire.runs.audience import Audience, Listener
-from adkwire.runs.carried import Carried, Floor, Item
+from adkwire.runs.carried import Carried, Floor, Offer, Sign, Step
 from adkwire.runs.history import marked
 from adkwire.runs.keeper import Keeper
 from adkwire.runs.live_calls import LiveCalls
@@ -57,20 +57,20 @@ class Showing:
 
     async def events(self, carried: Carried, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """What is shown of one turn, until it is over, cut or stopped."""
-        watch = asyncio.create_task(_tell_of(abort, carried.inbox), name=f"adkwire-live-stop-{self.key.chat}")
+        watch = asyncio.create_task(_tell_of(abort, carried), name=f"adkwire-live-stop-{self.key.chat}")
         try:
             while True:
-                item = await carried.inbox.get()
-                ends = item.end is not None or abort.is_set()
-                steps = self._ending(carried, item, abort) if ends else self._shown(carried, item)
-                async with aclosing(steps) as events:
+                step, shown = await carried.inbox.get()
+                ends = (isinstance(step, Sign) and step.ends) or abort.is_set()
+                showing = self._ending(carried, step, abort) if ends else self._shown(carried, step)
+                async with aclosing(showing) as events:
                     async for event in events:
                         yield event
-                if item.shown is not None and not item.shown.done():
-                    item.shown.set_result(None)
+                if shown is not None and not shown.done():
+                    shown.set_result(None)
                 if ends:
                     return
-                if item.event is None or item.event.input_transcription is None:
+                if not isinstance(step, Event) or step.input_transcription is None:
                     await self._pause(carried)
         finally:
             watch.cancel()
@@ -83,33 +83,35 @@ class Showing:
         if missed:
             await self.attempt(carried.run.write(self._keeper.log, encode_chunks(missed)))
 
-    async def _shown(self, carried: Carried, item: Item) -> AsyncGenerator[Event, None]:
-        if item.error is not None:
-            raise item.error
-        if item.hush:
-            async for event in self._saved(carried):
-                yield event
-        event = item.event
-        if event is not None and event.id not in carried.early:
-            yield event
-            carried.turn.unshown.pop(event.id, None)
-            self._calls.shown(event)
-        if item.offer is not None and (chunks := carried.run.encoder.release(item.offer)):
-            await carried.run.write(self._keeper.log, encode_chunks(chunks))
+    async def _shown(self, carried: Carried, step: Step) -> AsyncGenerator[Event, None]:
+        match step:
+            case Exception():
+                raise step
+            case Sign.HUSH:
+                async for event in self._saved(carried):
+                    yield event
+            case Event() if step.id not in carried.early:
+                yield step
+                carried.turn.unshown.pop(step.id, None)
+                self._calls.shown(step)
+            case Offer(call) if chunks := carried.run.encoder.release(call):
+                await carried.run.write(self._keeper.log, encode_chunks(chunks))
+            case _:
+                pass
 
-    async def _ending(self, carried: Carried, item: Item, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+    async def _ending(self, carried: Carried, step: Step, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """The last of a turn: what was stored and not shown, what was shown and not stored, and how it ended."""
         stopped, turn = abort.is_set(), carried.turn
         if stopped and not turn.over:
             self._audience.interrupt(carried)
             await self._silence(carried)
-        if stopped or item.end == "interrupted":
+        if stopped or step is Sign.INTERRUPTED:
             async for event in self._saved(carried):
                 yield event
         why = carried.run.why if stopped else "interrupted"
         for event in await self._calls.end_inside(carried, self._keeper.gate, why):
             yield event
-        if (stopped or item.end == "interrupted") and not turn.over:
+        if (stopped or step is Sign.INTERRUPTED) and not turn.over:
             event = self._own(carried, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
             await self._keeper.adk.append(self.key, [event])
             yield event
@@ -154,7 +156,7 @@ class Showing:
             state = {call.call: call.state for call in await self._keeper.gate.undecided(*self.key)}
         except RequestError as error:
             logger.warning("what waits in chat %s could not be looked at: %s", self.key.chat, error.message)
-            asyncio.get_running_loop().call_later(_LOOK_AGAIN, carried.inbox.put_nowait, Item())
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN, carried.put, Sign.LOOK)
             return False
         return all(
             state.get(call.id) is (State.ASKED if call.phase is Phase.ASKED else State.OFFERED)
@@ -172,7 +174,7 @@ class Showing:
         finally:
             self._answering -= 1
             for carried in self._floor.carried.values():
-                carried.inbox.put_nowait(Item())
+                carried.put(Sign.LOOK)
 
     def _own(self, carried: Carried, **what: Any) -> Event:
         """An event of ours that ends a turn."""
@@ -207,6 +209,6 @@ class Showing:
             await self._keeper.adk.append(self.key, [placeholder_event(asked, author, carried.turn.invocation, mark)])
 
 
-async def _tell_of(abort: asyncio.Event, inbox: "asyncio.Queue[Item]") -> None:
+async def _tell_of(abort: asyncio.Event, carried: Carried) -> None:
     await abort.wait()
-    inbox.put_nowait(Item())
+    carried.put(Sign.LOOK)

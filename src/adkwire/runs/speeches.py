@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from adkwire.wire.live_frames import is_older
+from adkwire.wire.live_binary import is_older
 from adkwire.wire.sound import SPEECH_RATE
 from adkwire.wire.speakers import Unsaved
 

@@ -1,7 +1,7 @@
 """What a conversation knows of the connection to its model, and does when that is lost and found again."""
 
 from adkwire.runs.audience import Audience
-from adkwire.runs.carried import Floor, Item
+from adkwire.runs.carried import Floor, Sign
 from adkwire.runs.watched_model import Doing
 
 
@@ -23,7 +23,7 @@ class Watch:
     def reconnecting(self) -> None:
         """The connection was lost and is sought again. What was being said beside calls that wait does not go on."""
         for carried in self._floor.carried.values():
-            carried.inbox.put_nowait(Item(hush=True))
+            carried.put(Sign.HUSH)
         self._audience.notice("warning", "reconnecting", "The connection to the model was lost; trying again.")
 
     def reconnected(self) -> None:

@@ -49,18 +49,15 @@ from adkwire.wire.live_frames import (
     LiveLimits,
     MessageFrame,
     PlayedFrame,
-    Pong,
-    Ready,
-    Refusal,
     ToolResultFrame,
     VideoFrame,
     binary_name,
     call_of,
     decode_binary,
     decode_live_frame,
-    encode_live_frame,
     is_sound,
 )
+from adkwire.wire.live_replies import Pong, Ready, Refusal, encode_live_frame
 from adkwire.wire.recordings import Mode
 
 logger = logging.getLogger("adkwire")

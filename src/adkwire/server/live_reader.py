@@ -20,7 +20,8 @@ from adkwire.stores.base import Batch
 from adkwire.wire.breaks import ends_of, is_break
 from adkwire.wire.chunks import Start
 from adkwire.wire.frames import Level, end_frame, start_frame
-from adkwire.wire.live_frames import (
+from adkwire.wire.live_binary import encode_sound, is_older
+from adkwire.wire.live_replies import (
     CallSettled,
     Interrupted,
     LiveChunkFrames,
@@ -32,8 +33,6 @@ from adkwire.wire.live_frames import (
     TurnPushed,
     UserTranscript,
     encode_live_frame,
-    encode_sound,
-    is_older,
     pcm_chunk,
 )
 from adkwire.wire.profiles import Profile

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from adkwire.wire.live_frames import is_older
+from adkwire.wire.live_binary import is_older
 
 _SLICE = 256_000
 """Bytes for which a reader gets the patience of the settings: a large picture may take longer."""

@@ -1,57 +1,33 @@
-"""Frames of a live socket: those of the chat socket, and what it takes to talk.
+"""What clients send on a live socket: the frames of the chat socket, and what it takes to talk.
 
 A client of ours asks for the subprotocol. All others get the official frames only, and never a binary one: the AI SDK's
 transport ends at the first that it does not know.
-
-A binary frame has a head of 8 bytes, little endian, and then sound or a picture:
-
-| bytes | what            |                                                                             |
-|-------|-----------------|-----------------------------------------------------------------------------|
-| 1     | kind            | 1 sound (16 bit, one channel; up 16 kHz, down the rate of `ready`), 2 JPEG, 3 PNG |
-| 1     | flags           | bit 0: the last of a turn                                                   |
-| 2     | generation      | sound of an older one than `interrupted` names is void                      |
-| 4     | position        | where in its generation it begins, in milliseconds                          |
 """
 
-import struct
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import Meta, Raw
 
 from adkwire.errors import RequestError, TooLarge, Unprocessable, UnsupportedType
-from adkwire.wire.breaks import is_break
-from adkwire.wire.chunks import Chunk, Data, ToolInputAvailable, decode_chunk, encode_chunk
 from adkwire.wire.decoder import CallBody, TurnInput, decode_call_answer, decode_json, decode_request
 from adkwire.wire.frames import (
     AbortFrame,
-    ChunkFrames,
     FrameLimits,
     Head,
-    Level,
     PingFrame,
     ResumeFrame,
     SendFrame,
     decode_frame,
 )
+from adkwire.wire.live_binary import BINARY, GENERATIONS, JPEG, PNG, POSITIONS, SOUND
 from adkwire.wire.media import dimensions, sniff
-from adkwire.wire.profiles import Profile
-from adkwire.wire.sound import BIT_DEPTH, CHANNELS, RATE, SPEECH_RATE, check_format, check_samples
+from adkwire.wire.sound import BIT_DEPTH, CHANNELS, RATE, check_format, check_samples
 
 LIVE_SUBPROTOCOL = "adkwire.live.v1"
 """What a client asks for that can talk; it understands what `adkwire.chat.v1` has, too."""
-VERSION = "1.0"
-
-Origin: TypeAlias = Literal["voice", "server"]
-LiveState: TypeAlias = Literal["listening", "thinking", "speaking", "waiting"]
-
-_BINARY = struct.Struct("<BBHI")
-_SOUND, _JPEG, _PNG = 1, 2, 3
-_PICTURES = {_JPEG: "image/jpeg", _PNG: "image/png"}
-_LAST = 1
-_GENERATIONS = 2**16
-_POSITIONS = 2**32
+_PICTURES = {JPEG: "image/jpeg", PNG: "image/png"}
 _ROOM = 1_000
 """Bytes of a frame around what it carries in base64."""
 _SHOWN = 40
@@ -194,8 +170,8 @@ class _ToolResult(msgspec.Struct):
 
 
 class _Played(msgspec.Struct):
-    generation: Annotated[int, Meta(ge=0, lt=_GENERATIONS)]
-    ms: Annotated[float, Meta(ge=0, lt=_POSITIONS)]
+    generation: Annotated[int, Meta(ge=0, lt=GENERATIONS)]
+    ms: Annotated[float, Meta(ge=0, lt=POSITIONS)]
 
 
 _message = msgspec.json.Decoder(_Message)
@@ -226,7 +202,7 @@ def call_of(head: Head, raw: bytes) -> str | None:
 def binary_name(raw: bytes) -> str:
     """What a binary frame would be called as a text."""
     kind = raw[0] if raw else 0
-    return "audio_chunk" if kind == _SOUND else "video_frame" if kind in _PICTURES else "binary"
+    return "audio_chunk" if kind == SOUND else "video_frame" if kind in _PICTURES else "binary"
 
 
 def decode_live_frame(head: Head, raw: bytes, limits: LiveLimits, chat: str) -> LiveFrame:
@@ -324,10 +300,10 @@ _READERS: dict[str, Callable[[Head, bytes, LiveLimits, str], LiveFrame]] = {
 
 def decode_binary(raw: bytes, limits: LiveLimits) -> AudioFrame | VideoFrame:
     """Read a binary frame of a client; what its head says beyond the kind is for the other direction."""
-    if len(raw) < _BINARY.size:
-        raise Unprocessable(f"A binary frame has a head of {_BINARY.size} bytes.")
-    kind, payload = raw[0], raw[_BINARY.size :]
-    if kind == _SOUND:
+    if len(raw) < BINARY.size:
+        raise Unprocessable(f"A binary frame has a head of {BINARY.size} bytes.")
+    kind, payload = raw[0], raw[BINARY.size :]
+    if kind == SOUND:
         return _audio(payload, RATE, limits)
     if kind not in _PICTURES:
         raise Unprocessable(f"There is no binary frame of the kind {kind}; 1 is sound, 2 JPEG, 3 PNG.")
@@ -351,167 +327,3 @@ def _video(data: bytes, media_type: str, limits: LiveLimits) -> VideoFrame:
     if not 0 < width * height <= most:
         raise UnsupportedType(f"A picture of the camera has 1 to {most} pixels; this one says {width} x {height}.")
     return VideoFrame(data, media_type)
-
-
-def encode_sound(pcm: bytes, generation: int, position: int, *, last: bool) -> bytes:
-    """A piece of what is said, as a binary frame."""
-    flags = _LAST if last else 0
-    return _BINARY.pack(_SOUND, flags, generation % _GENERATIONS, position % _POSITIONS) + pcm
-
-
-def is_older(generation: int, than: int) -> bool:
-    """Whether a generation came before another; they are counted in 16 bits, and begin anew."""
-    return 0 < (than - generation) % _GENERATIONS < _GENERATIONS // 2
-
-
-class _Frame(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
-    version: str = VERSION
-
-
-class AudioFormat(msgspec.Struct, frozen=True, rename="camel"):
-    """How sound is written."""
-
-    rate: int
-    channels: int = CHANNELS
-    bit_depth: int = BIT_DEPTH
-
-
-class AudioFormats(msgspec.Struct, frozen=True):
-    """How sound is written both ways."""
-
-    input: AudioFormat = AudioFormat(RATE)
-    output: AudioFormat = AudioFormat(SPEECH_RATE)
-
-
-class Ready(_Frame, frozen=True, tag="ready"):
-    """The first frame: where things stand."""
-
-    chat: str
-    run: str | None
-    generation: int
-    resumed: bool
-    """Whether the conversation went on while no socket was there."""
-    audio: AudioFormats = AudioFormats()
-
-
-class Pong(_Frame, frozen=True, tag="pong"):
-    """The answer to a ping."""
-
-    timestamp: float | None
-    server_time: int
-
-
-class TurnPushed(_Frame, frozen=True, tag="turn"):
-    """A turn that this client has not asked for; its chunks follow."""
-
-    request_id: str
-    message_id: str
-    user_message_id: str
-    origin: Origin
-
-
-class UserTranscript(_Frame, frozen=True, tag="user-transcript"):
-    """What the person said, as far as it was understood."""
-
-    user_message_id: str
-    text: str
-    final: bool
-
-
-class StateChanged(_Frame, frozen=True, tag="state"):
-    """What the agent does now."""
-
-    state: LiveState
-
-
-class Interrupted(_Frame, frozen=True, tag="interrupted"):
-    """Sound of older generations is void."""
-
-    request_id: str
-    generation: int
-    kept: str | UnsetType = UNSET
-    """What was heard of the answer, when the rest does not count as said."""
-
-
-class CallSettled(_Frame, frozen=True, tag="call-settled"):
-    """A call has its answer, from wherever it came."""
-
-    tool_call_id: str
-    state: str
-    approval_id: str | UnsetType = UNSET
-    """The question, when it was asked about: a later call may have the same id."""
-
-
-class Notice(_Frame, frozen=True, tag="notice"):
-    """Something a person should know."""
-
-    level: Level
-    code: str
-    text: str
-
-
-class Refusal(_Frame, frozen=True, tag="error"):
-    """A frame of the client that was not obeyed."""
-
-    code: str
-    text: str
-    frame: str | UnsetType = UNSET
-    """Its type."""
-    tool_call_id: str | UnsetType = UNSET
-    """The call that it was about."""
-
-
-LiveServerFrame: TypeAlias = (
-    Ready | Pong | TurnPushed | UserTranscript | StateChanged | Interrupted | CallSettled | Notice | Refusal
-)
-
-
-def encode_live_frame(frame: LiveServerFrame) -> str:
-    """A frame as it is sent."""
-    return encode_chunk(msgspec.to_builtins(frame)).decode()
-
-
-def pcm_chunk(pcm: bytes) -> Data:
-    """A piece of what is said, for a client that takes no binary frames."""
-    # Bytes become base64 where the chunk becomes JSON, which costs half of doing it here.
-    sound = {"chunk": pcm, "sampleRate": SPEECH_RATE, "channels": CHANNELS, "bitDepth": BIT_DEPTH}
-    return Data(type="data-pcm", data=sound, transient=True)
-
-
-class LiveChunkFrames(ChunkFrames):
-    """The chunks of an answer as frames of one request, between which others may stand that are in no log.
-
-    A client that has given the outputs of some calls gets no `tool-input-available` of these any more, wherever its
-    answer begins: it would execute them once more.
-    """
-
-    def __init__(
-        self,
-        request_id: str,
-        profile: Profile,
-        *,
-        run: str | None = None,
-        first: int = 0,
-        behind: int = -1,
-        given: Collection[str] = (),
-    ) -> None:
-        super().__init__(request_id, profile, run=run, first=first, behind=behind)
-        if given:
-            self._fit = lambda entry: None if _offers(entry, given) else profile.fit_encoded(entry)
-
-    def beside(self, *chunks: Chunk) -> list[str]:
-        """Frames of chunks that this reader alone gets: numbered as all, but with no place in the run."""
-        frames: list[str] = []
-        for chunk in chunks:
-            parts = (self._head, b"%d" % self._next, b',"chunk":', encode_chunk(chunk), b"}")
-            frames.append(b"".join(parts).decode())
-            self._next += 1
-        return frames
-
-
-def _offers(entry: bytes, calls: Collection[str]) -> bool:
-    """Whether an entry of a log lets a browser have one of these calls."""
-    if is_break(entry):
-        return False
-    chunk = decode_chunk(entry)
-    return isinstance(chunk, ToolInputAvailable) and chunk.tool_call_id in calls

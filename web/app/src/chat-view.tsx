@@ -15,8 +15,6 @@ import { describeError } from "./describe-error";
 import { ErrorCard } from "./error-card";
 import { hasContent } from "./has-content";
 import { isBusy } from "./is-busy";
-import { isRefused } from "./is-refused";
-import { lastStepCalls } from "./last-step-calls";
 import type { Limits } from "./limits";
 import { MessageView } from "./message-view";
 import { ModeSwitch } from "./mode-switch";
@@ -24,9 +22,7 @@ import { news } from "./news";
 import type { PageMode } from "./page-mode";
 import { QuestionStatus } from "./question-status";
 import { reconnect } from "./reconnect";
-import { reopenQuestions } from "./reopen-questions";
 import type { ServerInfo } from "./server-info";
-import { takeBack } from "./take-back";
 import { useLink } from "./use-link";
 import { useOnline } from "./use-online";
 import { useOpenCalls } from "./use-open-calls";
@@ -77,6 +73,7 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     onEnd: (ended, wasStopped) => setStopped((before) => marked(before, ended, wasStopped)),
     onConnection: tell,
     onFail: setFailure,
+    onReturn: setReturned,
   }));
   const { chat, follower } = session;
   const { messages, status, error: answerError } = useChat({ chat, throttle: RENDER_EVERY_MS });
@@ -99,10 +96,6 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
   const { browserTools, asked, open } = useOpenCalls(last, info, idle && answerable, runOffered);
   const { box, content, onScroll, stick } = useStickToBottom();
 
-  useEffect(() => {
-    if (answerError && isRefused(answerError)) takeBack(chat).then(setReturned, setFailure);
-    else if (answerError && lastStepCalls(chat.lastMessage).length > 0) reopenQuestions(chat).catch(setFailure);
-  }, [answerError, chat]);
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (event.key === "Escape" && busy) stop();

@@ -19,7 +19,9 @@ export class Follower {
   /** The run that is read here, or was read last. */
   #run: string | undefined;
   #behind = false;
-  #following = false;
+  /** What is done, one thing after the other, and how many of them are left. */
+  #work = Promise.resolve();
+  #left = 0;
 
   constructor(chat: Chat<UIMessage>, onFail: (error: Error) => void) {
     this.#chat = chat;
@@ -48,33 +50,42 @@ export class Follower {
   /** Reads a run that was being written when the page was opened. */
   join(run: string): void {
     this.#run = run;
-    void this.#follow(() => resumeRun(this.#chat));
+    this.#follow(() => resumeRun(this.#chat));
+  }
+
+  /** Puts the chat right after an error. Whatever is heard of meanwhile waits: it would clear the error unread. */
+  recover(work: () => Promise<void>): void {
+    this.#follow(work);
   }
 
   /** Goes after what was heard of, once the chat is idle. */
   catchUp(): void {
     if (!this.#behind || this.#isOccupied) return;
     this.#behind = false;
-    void this.#follow(() => this.#load());
+    this.#follow(() => this.#load());
   }
 
   get #isOccupied(): boolean {
-    return this.#following || isBusy(this.#chat.status);
+    return this.#left > 0 || isBusy(this.#chat.status);
   }
 
-  async #follow(work: () => Promise<void>): Promise<void> {
-    this.#following = true;
-    await work().catch(this.#onFail);
-    this.#following = false;
-    this.catchUp();
+  #follow(work: () => Promise<void>): void {
+    this.#left += 1;
+    this.#work = this.#work.then(work).catch(this.#onFail).then(() => {
+      this.#left -= 1;
+      this.catchUp();
+    });
   }
 
   async #load(): Promise<void> {
+    const { error } = this.#chat;
     // Nobody asked for it, so nobody hears when it cannot be found out.
     if (await isUpToDate(this.#chat).catch(() => true)) return;
     const { messages, active } = await loadHistory(this.#chat.id);
+    // What began or failed meanwhile is newer than this.
+    if (isBusy(this.#chat.status) || this.#chat.error !== error) return;
     // What the server never heard stays for the person to send again.
-    if (isBusy(this.#chat.status) || (!active && unheard(this.#chat, messages))) return;
+    if (!active && unheard(this.#chat, messages)) return;
     this.#chat.clearError();
     this.mine = false;
     this.#chat.messages = keepAnswers(messages, this.#chat.lastMessage);
