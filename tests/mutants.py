@@ -74,8 +74,8 @@ MESSAGES = [
     Mutant(
         "placeholder shown",
         "wire/encoder.py",
-        "if is_placeholder or not self._calls.respond(",
-        "if not self._calls.respond(",
+        "            self._calls.leave(fr.id)\n            return\n",
+        "            self._calls.leave(fr.id)\n",
         "wire/test_encoder.py::TestApproval",
     ),
     Mutant(
@@ -1024,7 +1024,7 @@ SOCKETS = [
     Mutant(
         "a slow reader is never cut",
         "server/outbox.py",
-        "            _move(limit, patience(self._patience, self._unread + size))\n",
+        "                limit.reschedule(due)\n",
         "",
         "server/test_socket_limits.py::test_who_takes_nothing_is_given_up",
     ),
@@ -1278,8 +1278,8 @@ LIVE = [
     Mutant(
         "no word about a parked call for the model",
         "runs/showing.py",
-        "        if asked:\n            author, mark = ",
-        "        if asked and False:\n            author, mark = ",
+        "        if asked:\n            await self._leave_placeholders(carried, asked)\n",
+        "",
         "runs/test_live_moments.py::test_the_model_reads_of_no_call_without_an_answer",
     ),
     Mutant(
@@ -1313,8 +1313,8 @@ LIVE = [
     Mutant(
         "an interruption is of the same generation",
         "runs/audience.py",
-        "        self.generation = (self.generation + 1) % _GENERATIONS\n        carried.speeches.interrupt()\n",
-        "        carried.speeches.interrupt()\n",
+        "        self.generation = (self.generation + 1) % _GENERATIONS\n        speeches.interrupt()\n",
+        "        speeches.interrupt()\n",
         "runs/test_live_moments.py::test_sound_of_an_interrupted_answer_is_void",
     ),
     Mutant(
@@ -1348,8 +1348,8 @@ LIVE = [
     Mutant(
         "sound is in the log",
         "runs/audience.py",
-        "        rest = [part for part in parts if not _is_sound(part)]\n",
-        "        rest = parts\n",
+        "            if (pcm := _sound_of(part)) is None:\n                rest.append(part)\n            else:\n",
+        "            rest.append(part)\n            if (pcm := _sound_of(part)) is not None:\n",
         "runs/test_live.py::test_sound_goes_by_and_is_counted",
     ),
     Mutant(
@@ -1386,6 +1386,64 @@ LIVE = [
         "        self.handle = update.new_handle or self.handle\n",
         "        self.handle = update.new_handle\n",
         "runs/test_supervision.py::test_no_handle_now_keeps_the_last_one",
+    ),
+    Mutant(
+        "an approved call is given up with its conversation",
+        "runs/showing.py",
+        "await self._leave_approved(carried) if not stopped else ():\n",
+        "await self._leave_approved(carried) if False else ():\n",
+        "runs/test_live_gate.py::test_an_approved_call_that_has_not_begun_is_gone_on_with",
+    ),
+    Mutant(
+        "an approved call is left while somebody begins it",
+        "runs/showing.py",
+        "            await gate.park(record)\n",
+        "",
+        "runs/test_live_gate.py::test_an_approved_call_that_has_not_begun_waits_for_the_others",
+    ),
+    Mutant(
+        "a parked call has its answer from the agent",
+        "runs/own_events.py",
+        '    event = response_event(answers, "user", invocation_id, ',
+        '    event = response_event(answers, "teller", invocation_id, ',
+        "runs/test_live_gate.py::test_an_approved_call_whose_verdict_is_just_being_stored",
+    ),
+    Mutant(
+        "what was being said on a lost connection says when the next speech began",
+        "runs/plugin.py",
+        ' by {event.author} on {connection}"',
+        ' by {event.author}"',
+        "runs/test_supervision.py::test_what_is_said_while_a_call_waits_is_kept_as_far_as_it_came",
+    ),
+    Mutant(
+        "a card fails with what is said beside it",
+        "runs/showing.py",
+        "    return any(call.is_offered for call in carried.run.encoder.waiting())\n",
+        "    return carried.run.encoder.is_held\n",
+        "runs/test_supervision.py::test_a_call_that_waits_is_parked_in_the_middle_of_what_is_said_beside_it",
+    ),
+    Mutant(
+        "a card inside a tool outlives the connection",
+        "runs/showing.py",
+        "                ends = isinstance(step, Exception) or ",
+        "                if isinstance(step, Exception) and not carried.run.encoder.is_held:\n"
+        "                    raise step\n"
+        "                ends = isinstance(step, Exception) or ",
+        "runs/test_live_gate.py::test_what_waits_inside_a_tool_is_over_when_the_connection_is_lost",
+    ),
+    Mutant(
+        "a turn waits for ever for a model that has forgotten its call",
+        "runs/live_turns.py",
+        "        last.talked_over = last.talked_over or bool(last.calls)\n",
+        "",
+        "runs/test_live_moments.py::test_a_model_has_forgotten_the_call_when_it_is_answered",
+    ),
+    Mutant(
+        "what is said before a call stays open while somebody is asked",
+        "runs/transcripts.py",
+        "        elif response.get_function_calls() and (words",
+        "        elif False and (words",
+        "runs/test_transcripts.py",
     ),
     Mutant(
         "nobody is told that the model goes away",

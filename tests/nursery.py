@@ -13,13 +13,20 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from adkwire.cli import main
 from adkwire.runs.adk import warm_up
 
 LOADED_LATE = ("adkwire.demo.agent", "adkwire.demo.model", "adkwire.runs.target", "adkwire.server.app")
 LONGEST = 1 << 20
+
+
+class Report(Protocol):
+    """Where to say a server's pid, and then how it ended."""
+
+    def send(self, said: bytes, /) -> object: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class Order:
     cwd: str
     env: dict[str, str]
     output: int
-    report: socket.socket
+    report: Report
 
     def close(self) -> None:
         os.close(self.output)
@@ -100,8 +107,13 @@ def reap() -> None:
             pass
 
 
-if __name__ == "__main__":
+def load() -> None:
+    """All that a server would import."""
     for name in LOADED_LATE:
         importlib.import_module(name)
     warm_up()
+
+
+if __name__ == "__main__":
+    load()
     sys.exit(run(socket.socket(fileno=int(sys.argv[1]))))

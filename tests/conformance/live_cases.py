@@ -1,6 +1,7 @@
 """The live column: the scenarios of the gate that make sense there, and those that only a live conversation has."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tests.conformance import gate_browser, gate_cases, gate_mixes, gate_overtaken, gate_routes
@@ -42,6 +43,7 @@ from tests.conformance.expected import (
     holds,
     shape,
     speaks,
+    text,
     tool,
     verdict,
 )
@@ -53,7 +55,6 @@ GATE = [
     *gate_browser.CASES,
     *gate_overtaken.CASES,
     *gate_routes.CASES,
-    *gate_mixes.CASES[::9],
 ]
 
 NOT_IN_LIVE = {
@@ -93,13 +94,35 @@ LIVE_CARDS = [
     ),
 ]
 
+AFTER_A_WORD = act(
+    "live: asked after a word",
+    *(say("hello + pay 5"), approve("pay")),
+    check=answers(STEP, text("Hello to you."), paid(5), ANY, STEP, text(READ_ONE)),
+    requests=2,
+    ledger=("pay 5",),
+)
+
 ANSWERING = {"say", "approve", "deny", "give", "together", "audit"}
 """What a person does in one page. In ours a verdict leaves at once: nothing is sent for it."""
 
 
-def stock() -> list[Case]:
+SEED = 6
+
+
+def mixes(hand: int, hands: int) -> list[Case]:
+    """One of so many hands, to which the mixes are dealt: together they have them all."""
+    return random.Random(SEED).sample(gate_mixes.CASES, len(gate_mixes.CASES))[hand::hands]
+
+
+def column(mixes: Sequence[Case], *, stock: bool) -> list[Case]:
+    """All that a client does, with these mixes."""
+    gate = [*GATE, *mixes]
+    return [*(_stock(gate) if stock else _ours(gate)), *_switches(stock=stock)]
+
+
+def _stock(gate: Sequence[Case]) -> list[Case]:
     """What a stock client does on a live socket, as over HTTP: its answer ends where somebody has to act."""
-    return [*(_one_run(case) for case in GATE if case.name not in NOT_IN_LIVE), *LIVE_CARDS]
+    return [*(_one_run(case) for case in gate if case.name not in NOT_IN_LIVE), *LIVE_CARDS, AFTER_A_WORD]
 
 
 def _one_run(case: Case) -> Case:
@@ -110,9 +133,9 @@ def _one_run(case: Case) -> Case:
     return replace(case, args={**case.args, "acts": acts})
 
 
-def ours() -> list[Case]:
+def _ours(gate: Sequence[Case]) -> list[Case]:
     """The same with our transport, as far as one page and no more than a person's answers are needed."""
-    return [*(held(case) for case in GATE if _is_plain(case)), *TALKS]
+    return [*(held(case) for case in gate if _is_plain(case)), held(AFTER_A_WORD), *TALKS]
 
 
 def _is_plain(case: Case) -> bool:
@@ -187,25 +210,33 @@ def _child_paid(record: Record) -> None:
     assert part == paid(8)
 
 
+def _while_it_waits(name: str, done: str, how: str = "") -> Iterator[Case]:
+    """The model goes on, whatever it has called."""
+    called = approved(tool(name, {"amount": 5}, {done: 5}))
+    read = f'{name} {{"{done}": 5}}'
+    begun = (begin(say(f"{name} 5 + hold $CHAT")), see("One "))
+    yield act(
+        f"live: the model speaks while it waits{how}",
+        *(*begun, becomes(name, "approval-requested"), RELEASE, see("two."), approve(name), REST),
+        check=holds(STEP, called, STEP, words=f"One two.{read}"),
+        ledger=(f"{name} 5",),
+    )
+    yield act(
+        f"live: interrupted while it waits{how}",
+        *(*begun, INTERRUPT, told("interrupted"), approve(name), REST),
+        check=every(holds(STEP, called, STEP, words=f"One {read}"), _told("interrupted", 1)),
+        ledger=(f"{name} 5",),
+    )
+
+
 TALKS = [
     act(
         "live: sound and text",
         say("hello"),
         check=every(HELLO, _sounds, _is_silent),
     ),
-    act(
-        "live: the model speaks while it waits",
-        *(begin(say("pay 5 + hold $CHAT")), see("One "), becomes("pay", "approval-requested"), RELEASE, see("two.")),
-        *(approve("pay"), REST),
-        check=holds(STEP, paid(5), STEP, words=f"One two.{READ_ONE}"),
-        ledger=("pay 5",),
-    ),
-    act(
-        "live: interrupted while it waits",
-        *(begin(say("pay 5 + hold $CHAT")), see("One "), INTERRUPT, told("interrupted"), approve("pay"), REST),
-        check=every(holds(STEP, paid(5), STEP, words=f"One {READ_ONE}"), _told("interrupted", 1)),
-        ledger=("pay 5",),
-    ),
+    *_while_it_waits("pay", "paid"),
+    *_while_it_waits("order", "ordered", ", in the background"),
     act(
         "live: interrupted at the card",
         *(say("pay 5"), INTERRUPT, approve("pay")),
@@ -352,7 +383,9 @@ TALKS = [
     ),
     act(
         "live: two pages, approved in the first",
-        *(say("pay 5"), load("second"), turn("page"), approve("pay"), turn("second")),
+        *(say("pay 5"), load("second"), turn("page"), approve("pay")),
+        # The server begins the turn there, when it does.
+        *(turn("second"), becomes("pay", "output-available"), REST),
         check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _same("page", "second")),
         requests={"page": 1, "second": 2},
         ledger=("pay 5",),
@@ -361,7 +394,7 @@ TALKS = [
 """What only our transport can do."""
 
 
-def switches(*, stock: bool) -> Iterator[Case]:
+def _switches(*, stock: bool) -> Iterator[Case]:
     """A conversation that changes from one way of talking to another, with one history."""
     # A page of ours that is loaded asks what runs.
     asks, joins = (1, 0) if stock else (0, 1)

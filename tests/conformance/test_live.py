@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import demo_gate, live_cases
+from tests.conformance import demo_gate, gate_mixes, live_cases
 from tests.conformance.cases import Case
 from tests.conformance.judge import judge
 from tests.conformance.records import Record, drive, live_columns, with_ledger
@@ -24,7 +24,13 @@ def cases(suite: str, column: str) -> list[Case]:
     if suite == "demo":
         asked = [case for case in demo_gate.CASES if "Japanese" not in case.name]
         return [*live_cases.PICTURES, *(asked if stock else map(live_cases.held, asked))]
-    return [*(live_cases.stock() if stock else live_cases.ours()), *live_cases.switches(stock=stock)]
+    return live_cases.column(mixes(column), stock=stock)
+
+
+def mixes(column: str, *, emulated: bool = False) -> list[Case]:
+    """The mixes of verdicts that a client does on this model."""
+    columns = list(live_columns())
+    return live_cases.mixes(columns.index(column) + len(columns) * emulated, 2 * len(columns))
 
 
 def by_column(suite: str, columns: set[str]) -> pytest.MarkDecorator:
@@ -84,6 +90,16 @@ def test_names_are_unique(column: str) -> None:
     for suite in ("gated", "demo"):
         chats = [case.chat("") for case in cases(suite, column)]
         assert len(set(chats)) == len(chats)
+
+
+def test_every_mix_is_done_by_one_client_on_one_model() -> None:
+    done = [
+        case.name
+        for column in live_columns()
+        for emulated in (False, True)
+        for case in mixes(column, emulated=emulated)
+    ]
+    assert sorted(done) == sorted(case.name for case in gate_mixes.CASES)
 
 
 def test_what_is_left_out_is_there() -> None:

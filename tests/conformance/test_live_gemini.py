@@ -1,10 +1,14 @@
-"""The live column on ADK's real `Gemini` class: the emulator speaks both dialects, with sound and with text."""
+"""The live column once more, on ADK's real `Gemini` class: the emulator speaks both dialects, aloud and in writing.
+
+Every client does all of it. With which model is shared out; LIVE_EVERYWHERE=1 in the environment lets every client do
+everything with every model.
+"""
 
 import functools
-import json
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import replace
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,112 +17,144 @@ from tests.conformance import live_cases
 from tests.conformance.cases import Case
 from tests.conformance.judge import judge
 from tests.conformance.records import Record, drive, live_columns, with_ledger
-from tests.conformance.test_conformance import AGENTS, ENVIRONMENT, Runs
-from tests.conformance.test_live import STOCK
-from tests.servers import serve
+from tests.conformance.test_conformance import AGENTS, ENVIRONMENT
+from tests.conformance.test_live import STOCK, mixes
+from tests.conformance.test_live import cases as live_demo_cases
+from tests.servers import Server, serve
 
+SILENT = "Gemini is silent until it has the response of a function that is declared as usual; `order` is not."
+NOT_ON_GEMINI = {"live: the model speaks while it waits": SILENT, "live: interrupted while it waits": SILENT}
+NOT_IN_TEXT = {**NOT_ON_GEMINI, "live: sound and text": "What is written makes no sound."}
+
+
+@dataclass(frozen=True)
+class Gemini:
+    """A model, how it answers, and whether an interruption makes the calls void that have no response yet."""
+
+    name: str
+    modality: str
+    discards: bool
+    left_out: Mapping[str, str]
+    """What cannot happen with it, and why."""
+
+
+SECOND, THIRD = "gemini-2.5-flash-native-audio-preview-12-2025", "gemini-3.1-flash-live-preview"
 MODELS = {
-    "2.5": ("gemini-2.5-flash-native-audio-preview-12-2025", "audio"),
-    "3.x": ("gemini-3.1-flash-live-preview", "text"),
-}
-CHOSEN = {
-    "approved",
-    "denied with a reason",
-    "in the next step",
-    "one payment after the other",
-    "two: approve, deny",
-    "two: deny, approve, backwards",
-    "browser call",
-    "gated browser call approved",
-    "mixed: approve",
-    "typed over",
-    "not paid, found, told: pay where clock",
-    "live: interrupted, then asked again",
-    "live: the second one first",
-    "live: lost while it waits",
-    "live: spoken",
-    "live: spoken and typed in one chat, and asked",
-    "live: approved elsewhere",
-    "live: two pages, approved in the second",
-    "switch: asked live, approved over http",
-    "switch: asked over http, approved live",
-    "switch: all the ways round",
+    "2.5": Gemini(SECOND, "audio", discards=True, left_out=NOT_ON_GEMINI),
+    "2.5 that keeps calls": Gemini(SECOND, "audio", discards=False, left_out=NOT_ON_GEMINI),
+    "3.x": Gemini(THIRD, "audio", discards=True, left_out=NOT_ON_GEMINI),
+    "3.x in text that keeps calls": Gemini(THIRD, "text", discards=False, left_out=NOT_IN_TEXT),
 }
 IN_THE_HOLD = {"live: interrupted at the card", "live: spoken to at the card", "typed over a browser call"}
-"""What the model does with a call that has no response yet when it is interrupted shows here."""
+"""What the model does with a call that has no response yet when it is interrupted shows here: done with each model."""
+
+OLDER, NEWER = sorted(live_columns().keys() - STOCK)
+AT_HOME = {NEWER: "3.x", **dict.fromkeys(STOCK, "2.5")}
+"""Who does everything with one model; others go from one to the next."""
+EVERYWHERE = bool(os.environ.get("LIVE_EVERYWHERE"))
+LEDGER = "ledger.jsonl"
+
+Runs = Callable[[str, str], dict[str, Record]]
+Cases = Callable[[str, str], list[Case]]
 
 
 @functools.cache
-def cases(column: str) -> list[Case]:
-    """The chosen ones, and those of a call that waits with both habits of the model."""
-    stock = column in STOCK
-    known = [*(live_cases.stock() if stock else live_cases.ours()), *live_cases.switches(stock=stock)]
-    chosen = [case for case in known if case.name in CHOSEN]
-    held = [case for case in known if case.name in IN_THE_HOLD]
-    return [*chosen, *held, *(replace(case, name=f"{KEPT}{case.name}") for case in held)]
+def known(column: str) -> list[Case]:
+    """All that a client does."""
+    return live_cases.column(mixes(column, emulated=True), stock=column in STOCK)
 
 
-KEPT = "not discarded: "
+@functools.cache
+def cases(model: str, column: str) -> list[Case]:
+    """What a client does with this model."""
+    return [case for index, case in enumerate(known(column)) if model in _places(column, case, index)]
 
 
-def _say(url: str, text: str) -> None:
-    message = {"id": text, "role": "user", "parts": [{"type": "text", "text": text}]}
-    body = json.dumps({"id": text.replace(" ", "-"), "messages": [message], "trigger": "submit-message"}).encode()
-    asked = urllib.request.Request(f"{url}/api/chat", body, {"content-type": "application/json"})
-    with urllib.request.urlopen(asked) as answer:
-        answer.read()
+@functools.cache
+def demo_cases(model: str, column: str) -> list[Case]:
+    """The same on the demo: pictures, mostly, since its calls are like all others."""
+    if EVERYWHERE:
+        return live_demo_cases("demo", column)
+    return live_cases.PICTURES if model == AT_HOME.get(column, "3.x") else []
 
 
-def _serve(dialect: str, folder: Path) -> Iterator[Runs]:
-    ledger = folder / "ledger.jsonl"
-    model, modality = MODELS[dialect]
-    environment = {**ENVIRONMENT, "LEDGER": str(ledger), "MODEL": model, "ADKWIRE_LIVE_MODALITY": modality}
-    with serve(str(AGENTS / "emulated.py"), "--policy", str(AGENTS / "policy.toml"), cwd=folder, env=environment) as on:
+def _places(column: str, case: Case, index: int) -> list[str]:
+    able = [model for model, gemini in MODELS.items() if case.name not in gemini.left_out]
+    if EVERYWHERE or case.name in IN_THE_HOLD or not able:
+        return able
+    return [AT_HOME.get(column, able[index % len(able)])]
 
-        def some(column: str, *, kept: bool) -> dict[str, Record]:
-            _say(on.url, f"discards {'no' if kept else 'yes'}")
-            jobs = [case.job(case.chat(column)) for case in cases(column) if case.name.startswith(KEPT) == kept]
-            return drive(live_columns()[column], on.url, jobs)
+
+AGENT = (str(AGENTS / "emulated.py"), "--policy", str(AGENTS / "policy.toml"))
+DEMO = (str(AGENTS / "emulated_demo.py"),)
+
+
+def _serve(agent: Sequence[str], gemini: Gemini, folder: Path) -> AbstractContextManager[Server]:
+    environment = {
+        **ENVIRONMENT,
+        "LEDGER": str(folder / LEDGER),
+        "MODEL": gemini.name,
+        "DISCARDS": "yes" if gemini.discards else "",
+        "ADKWIRE_LIVE_MODALITY": gemini.modality,
+    }
+    return serve(*agent, cwd=folder, env=environment)
+
+
+@contextmanager
+def _running(agent: Sequence[str], cases: Cases, folders: pytest.TempPathFactory) -> Generator[Runs]:
+    with ExitStack() as running:
 
         @functools.cache
-        def run(column: str) -> dict[str, Record]:
-            return with_ledger(some(column, kept=False) | some(column, kept=True), ledger)
+        def house(model: str) -> tuple[str, Path]:
+            folder = folders.mktemp("gemini")
+            return running.enter_context(_serve(agent, MODELS[model], folder)).url, folder
+
+        @functools.cache
+        def run(model: str, column: str) -> dict[str, Record]:
+            url, folder = house(model)
+            jobs = [case.job(case.chat(column)) for case in cases(model, column)]
+            return with_ledger(drive(live_columns()[column], url, jobs), folder / LEDGER)
 
         yield run
 
 
 @pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """Gemini 2.5, with sound."""
-    yield from _serve("2.5", tmp_path_factory.mktemp("gemini-2"))
+def emulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """The agents whose tools wait. Call it with a model and a client for that one's records, made once."""
+    with _running(AGENT, cases, tmp_path_factory) as runs:
+        yield runs
 
 
 @pytest.fixture(scope="module")
-def third(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """Gemini 3.x, with text."""
-    yield from _serve("3.x", tmp_path_factory.mktemp("gemini-3"))
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """The same with the demo."""
+    with _running(DEMO, demo_cases, tmp_path_factory) as runs:
+        yield runs
 
 
-OLDER, NEWER = sorted(live_columns().keys() - STOCK)
-"""Our transport with each major: one for each dialect is enough, since both do everything on the scripted model."""
+def by_model(cases: Cases) -> pytest.MarkDecorator:
+    """The cases for each model and client, whose names come first."""
+    every = [(model, column, case) for model in MODELS for column in live_columns() for case in cases(model, column)]
+    names = [f"{model}-{column}-{case.name}" for model, column, case in every]
+    return pytest.mark.parametrize(("model", "column", "case"), every, ids=names)
 
 
-def by_column(*columns: str) -> pytest.MarkDecorator:
-    """The cases of these clients."""
-    every = [(column, case) for column in columns for case in cases(column)]
-    return pytest.mark.parametrize(("column", "case"), every, ids=[f"{column}-{case.name}" for column, case in every])
+@by_model(cases)
+def test_a_real_gemini(emulated: Runs, model: str, column: str, case: Case) -> None:
+    judge(case, emulated(model, column)[case.name])
 
 
-@by_column(OLDER, *STOCK)
-def test_the_second_dialect(second: Runs, column: str, case: Case) -> None:
-    judge(case, second(column)[case.name])
+@by_model(demo_cases)
+def test_the_demo(demo: Runs, model: str, column: str, case: Case) -> None:
+    judge(case, demo(model, column)[case.name])
 
 
-@by_column(NEWER, *STOCK)
-def test_the_third_dialect(third: Runs, column: str, case: Case) -> None:
-    judge(case, third(column)[case.name])
+@pytest.mark.parametrize("column", live_columns())
+def test_nothing_is_left_out_but_what_cannot_happen(column: str) -> None:
+    done = {case.name for model in MODELS for case in cases(model, column)}
+    assert {case.name for case in known(column)} - done <= NOT_ON_GEMINI.keys()
 
 
-def test_what_is_chosen_is_there() -> None:
-    names = {case.name for column in live_columns() for case in cases(column)}
-    assert names >= CHOSEN | IN_THE_HOLD
+def test_what_is_named_is_there() -> None:
+    names = {case.name for column in live_columns() for case in known(column)}
+    assert names >= IN_THE_HOLD | NOT_IN_TEXT.keys()

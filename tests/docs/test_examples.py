@@ -15,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.docs.tables import ROOT
+from tests.patience import START_PATIENCE
 from tests.servers import clean_environment, serve, serve_anew
 
 EXAMPLES = ROOT / "examples"
@@ -69,9 +70,13 @@ def waiting(url: str, chat: str) -> list[dict[str, Any]]:
     return json.loads(fetch(f"{url}/api/chats/{chat}"))["pending"]
 
 
+def last_message(url: str, chat: str) -> dict[str, Any]:
+    return json.loads(fetch(f"{url}/api/chats/{chat}"))["messages"][-1]
+
+
 def answered(url: str, chat: str, approved: bool) -> str:
     """What a stock client is told when it answers the only question of its last message."""
-    message = json.loads(fetch(f"{url}/api/chats/{chat}"))["messages"][-1]
+    message = last_message(url, chat)
     part = next(part for part in message["parts"] if part.get("state") == "approval-requested")
     part |= {"state": "approval-responded", "approval": {**part["approval"], "approved": approved}}
     return fetch(f"{url}/api/chat", {"id": chat, "messages": [message]})
@@ -119,31 +124,69 @@ def test_the_approval_agent_lets_the_page_find_out_where_it_is(concierge: str) -
     released = answered(concierge, "where", approved=True)
     assert [each["type"] for each in chunks(released)] == ["start", "tool-input-available", "finish"]
     assert [call["kind"] for call in waiting(concierge, "where")] == ["client"]
-    message = json.loads(fetch(f"{concierge}/api/chats/where"))["messages"][-1]
+    message = last_message(concierge, "where")
     part = next(part for part in message["parts"] if part["type"] == "tool-get_location")
     part |= {"state": "output-available", "output": {"latitude": 35.68, "longitude": 139.69}}
     assert "35.68" in said(fetch(f"{concierge}/api/chat", {"id": "where", "messages": [message]}))
 
 
-def test_a_live_conversation_in_the_terminal(concierge: str, tmp_path: Path) -> None:
-    said = "book a table\ny\npay 50 to Eve\nno\n"
+def in_the_terminal(url: str, chat: str, typed: str, cwd: Path) -> str:
+    """What is printed in a live conversation; its sound is in `answer.wav`."""
     ended = subprocess.run(
-        [sys.executable, str(EXAMPLES / "live_client.py"), concierge, "terminal", "answer.wav"],
-        cwd=tmp_path,
+        [sys.executable, str(EXAMPLES / "live_client.py"), url, chat, "answer.wav"],
+        cwd=cwd,
         env=clean_environment(),
-        input=said,
+        input=typed,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=START_PATIENCE,
         check=True,
     )
-    assert re.findall(r"May it (\w+)", ended.stdout) == ["book_table", "process_payment"]
-    assert "'day': 'Friday'" in ended.stdout
-    assert "The user refused this call" in ended.stdout
+    return ended.stdout
+
+
+def test_a_live_conversation_in_the_terminal(concierge: str, tmp_path: Path) -> None:
+    printed = in_the_terminal(concierge, "terminal", "book a table\ny\npay 50 to Eve\nno\n", tmp_path)
+    assert re.findall(r"May it (\w+)", printed) == ["book_table", "process_payment"]
+    assert "'day': 'Friday'" in printed
+    assert "The user refused this call" in printed
     messages = json.loads(fetch(f"{concierge}/api/chats/terminal"))["messages"]
     with wave.open(str(tmp_path / "answer.wav")) as sound:
         heard = sound.getnframes() / sound.getframerate() * 1000
     assert heard == sum(message["metadata"]["audio"]["ms"] for message in messages if message["role"] == "assistant")
+
+
+def test_a_terminal_says_that_it_cannot_do_what_a_browser_does(concierge: str, tmp_path: Path) -> None:
+    printed = in_the_terminal(concierge, "no-browser", "where am I\ny\npay 20 to Bob\n", tmp_path)
+    asked, told, paid = printed.splitlines()
+    assert asked == "May it get_location {}? (y/n) (get_location {} is for a browser, and this is a terminal)"
+    assert told == "get_location: {'error': 'This client is a terminal, not a browser.'}."
+    assert "'paid': 20" in paid
+    assert waiting(concierge, "no-browser") == []
+
+
+CLOCK = """
+from google.adk.agents import LlmAgent
+from adkwire import client_tool
+from adkwire.testing import Call, Say, ScriptedModel
+
+@client_tool
+def clock(zone: str) -> dict[str, str]:
+    'Read the clock of the device.'
+    raise NotImplementedError
+
+model = ScriptedModel(turns=[[Call("clock", {"zone": "UTC"}, "t1")], [Say("Nobody knows.")]])
+root_agent = LlmAgent(name="clock", model=model, tools=[clock])
+"""
+
+
+def test_a_terminal_is_not_asked_about_what_a_browser_does_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(CLOCK)
+    with serve("agent.py", cwd=tmp_path) as server:
+        printed = in_the_terminal(server.url, "clock", "what time is it\n", tmp_path)
+        [part] = [part for part in last_message(server.url, "clock")["parts"] if part["type"] == "tool-clock"]
+    assert printed == '(clock {"zone":"UTC"} is for a browser, and this is a terminal)\nNobody knows.\n'
+    assert (part["state"], part["errorText"]) == ("output-error", "This client is a terminal, not a browser.")
 
 
 def test_the_weather_agent_is_served_with_a_key(tmp_path: Path) -> None:

@@ -1,22 +1,14 @@
 """A server with many lives for the suite of cuts: `adkwire serve cuts_agent.py`, killed and started again."""
 
 import asyncio
-import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.lives import PATIENCE, Host, Json, Life, Place
-from tests.servers import clean_environment
+from tests.faults.lives import Host, Json, Life, hosting
 
-BORN = re.compile(r"born (\d+)")
 AGENT = Path(__file__).parent / "cuts_agent.py"
 SETTINGS = {
     "ADKWIRE_EVENTS_PER_SECOND": "0",
@@ -53,11 +45,7 @@ class Server:
 
     async def miscarry(self, seconds: float) -> None:
         """Start it, and kill it so soon that it may not have begun to serve."""
-        nursery = self.host.nursery
-        assert nursery.stdin is not None
-        nursery.stdin.write("live\n")
-        nursery.stdin.flush()
-        life = Life(self.host, int(await asyncio.to_thread(self.host.hear, BORN)))
+        life = await asyncio.to_thread(self.host.born)
         await asyncio.sleep(seconds)
         await asyncio.to_thread(life.kill)
 
@@ -73,26 +61,5 @@ class Server:
 @contextmanager
 def server_in(folder: Path) -> Generator[Server]:
     """A server that can be started there, until the block ends."""
-    nursery = subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.nursery", str(AGENT)],
-        cwd=folder,
-        env=clean_environment({**Place(folder).environment, **SETTINGS}),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    server = Server(Host(folder, nursery))
-    reader = threading.Thread(target=server.host.read, daemon=True)
-    reader.start()
-    try:
-        yield server
-    finally:
-        # All of them: whoever waits for a life to begin or to end is not waited for.
-        os.killpg(nursery.pid, signal.SIGKILL)
-        nursery.wait(PATIENCE)
-        reader.join(PATIENCE)
-        for pipe in (nursery.stdin, nursery.stdout):
-            assert pipe is not None
-            pipe.close()
+    with hosting(folder, str(AGENT), settings=SETTINGS) as host:
+        yield Server(host)

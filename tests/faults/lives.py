@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,15 +109,19 @@ class Host(Place):
     @contextmanager
     def life(self) -> Generator["Life"]:
         """A server, until the block ends or something kills it."""
-        assert self.nursery.stdin is not None
-        self.nursery.stdin.write("live\n")
-        self.nursery.stdin.flush()
-        life = Life(self, int(self.hear(_BORN)))
+        life = self.born()
         try:
             life.url = self.hear(READY)
             yield life
         finally:
             life.kill()
+
+    def born(self) -> "Life":
+        """A process that has yet to become a server."""
+        assert self.nursery.stdin is not None
+        self.nursery.stdin.write("live\n")
+        self.nursery.stdin.flush()
+        return Life(self, int(self.hear(_BORN)))
 
     def last_words(self) -> int:
         return int(self.hear(_ENDED))
@@ -130,11 +134,12 @@ def browser(url: str) -> httpx.AsyncClient:
 
 
 @contextmanager
-def hosting(folder: Path) -> Generator[Host]:
+def hosting(folder: Path, *args: str, settings: Mapping[str, str] | None = None) -> Generator[Host]:
+    """A host for `adkwire serve *args` in a folder, until the block ends."""
     nursery = subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.nursery", *ARGS],
+        [sys.executable, "-m", "tests.faults.nursery", *args],
         cwd=folder,
-        env=clean_environment(Place(folder).environment),
+        env=clean_environment({**Place(folder).environment, **(settings or {})}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -147,16 +152,13 @@ def hosting(folder: Path) -> Generator[Host]:
     try:
         yield host
     finally:
-        assert nursery.stdin is not None
-        assert nursery.stdout is not None
-        nursery.stdin.close()
-        try:
-            nursery.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            os.killpg(nursery.pid, signal.SIGKILL)
-            nursery.wait(PATIENCE)
+        # All of them: whoever waits for a life to begin or to end is not waited for.
+        os.killpg(nursery.pid, signal.SIGKILL)
+        nursery.wait(PATIENCE)
         reader.join(PATIENCE)
-        nursery.stdout.close()
+        for pipe in (nursery.stdin, nursery.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 @dataclass

@@ -1,35 +1,39 @@
-"""Servers without the wait: `python -m tests.faults.nursery ARGS` has ADK loaded and forks for every life.
+"""Servers without the wait, one after the other: `python -m tests.faults.nursery ARGS`.
 
-For each line that it reads it forks a process which runs `adkwire serve ARGS`, says its pid, and says how it ended. The
-process is as real as one started anew, with the interpreter's start left out.
+For each line that it reads it forks a process which runs `adkwire serve ARGS`, says its pid, and says how it ended.
 """
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from adkwire.cli import main
-from adkwire.runs.adk import warm_up
-from adkwire.server import app
-
-__all__ = ["app"]
+from tests.nursery import Order, keep, load
 
 
-def live() -> None:
-    """One life, from a fork to its end."""
-    pid = os.fork()
-    if pid == 0:
-        with Path(os.devnull).open() as nothing:
-            os.dup2(nothing.fileno(), 0)
-        code = main(["serve", *sys.argv[1:], "--port", "0"])
-        sys.stdout.flush()
-        os._exit(code)
-    print(f"born {pid}", flush=True)
-    _, status = os.waitpid(pid, 0)
-    print(f"ended {os.waitstatus_to_exitcode(status)}", flush=True)
+class Lines:
+    """Says what is reported of a life in lines."""
+
+    def __init__(self) -> None:
+        self._words: Iterator[str] = iter(("born", "ended"))
+
+    def send(self, said: bytes, /) -> None:
+        print(next(self._words), said.decode(), flush=True)
+
+    def close(self) -> None:
+        """There is nothing to close: all lives share the output."""
+
+
+def run(args: list[str]) -> int:
+    """Keep a life for each line; also the way out of all that is forked."""
+    for _ in sys.stdin:
+        order = Order([*args, "--port", "0"], str(Path.cwd()), dict(os.environ), os.dup(1), Lines())
+        ended = keep(order)
+        if ended is not None:
+            return ended
+    return 0
 
 
 if __name__ == "__main__":
-    warm_up()
-    for _ in sys.stdin:
-        live()
+    load()
+    sys.exit(run(sys.argv[1:]))

@@ -1,6 +1,5 @@
 """The gate's store is away: nothing runs that it would have to release, and everybody is told."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -11,21 +10,19 @@ from google.adk.events.event import Event
 from google.adk.sessions import InMemorySessionService, Session
 
 from adkwire.errors import Unavailable
-from adkwire.gate.policy import Policy, Rule
 from adkwire.gate.records import Given
 from adkwire.runs.bridge import Bridge
 from adkwire.settings import Settings
 from adkwire.stores.base import CallRow, GateStore
 from adkwire.stores.memory import MemoryGateStore
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.patience import PATIENCE
 from tests.runs.conftest import Make
 from tests.runs.gated import Till, agree, clock, responses, where
 from tests.runs.live_house import CHAT, ME, House
 from tests.runs.live_house import Till as LiveTill
 from tests.runs.pages import Page, refused
+from tests.runs.payments import PAY, Payments, calling
 
-PAY = Call("pay", {"amount": 5}, "c1")
 YES = Given(approved=True)
 NO_STORE = "The server cannot ask for an approval now; the call was not executed."
 
@@ -123,10 +120,6 @@ class Stumbling(MemoryGateStore):
         if "answered" in states:
             self._step("find")
         return await super().find(user, states)
-
-
-def calling(*calls: Call) -> ScriptedModel:
-    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
 
 
 async def test_it_cannot_tell_what_was_granted(make: Make) -> None:
@@ -232,30 +225,15 @@ async def test_a_call_that_cannot_be_claimed_is_not_executed(make: Make) -> None
 
 
 async def test_a_second_try_that_cannot_be_claimed_says_nothing_of_the_first(make: Make) -> None:
-    ran: list[int] = []
-    begun, never = asyncio.Event(), asyncio.Event()
-
-    async def pay(amount: int) -> None:
-        """Pay, and never come back."""
-        ran.append(amount)
-        begun.set()
-        await never.wait()
-
-    policy = Policy([Rule("pay", "ask", retry=True)])
-    model = calling(PAY)
-    page = Page(make(model, pay, policy=policy, drain=0.01))
-    await page.say("pay")
-    await page.approve("c1").post()
-    async with asyncio.timeout(PATIENCE):
-        await begun.wait()
-    page = page.after_restart(make(model, pay, policy=policy))
+    payments = Payments()
+    page = await payments.cut_off(make, calling(PAY))
     await page.reload()
     store = page.bridge._gate._store
     page.bridge._gate._store = cast("GateStore", NoClaim(store))
     async with page.news() as news:
         await page.answer("c1", approved=True)
         await news.until("run-ended")
-    assert ran == [5]
+    assert payments.ran == ["c1"]
     assert (await page.audit())[-1][2:] == ("approved", "unknown")
 
 

@@ -19,14 +19,17 @@ from google.adk.tools.function_tool import FunctionTool
 from msgspec import UNSET
 
 from adkwire.gate.policy import Policy, Rule
-from adkwire.gate.records import Given
+from adkwire.gate.records import Given, State
 from adkwire.runs.bridge import Bridge
-from adkwire.runs.own_events import EXPIRED, WENT_ON
+from adkwire.runs.own_events import EXPIRED, FAILED, WENT_ON
+from adkwire.runs.sessions import ChatKey
 from adkwire.settings import Settings
+from adkwire.stores.base import CallRow
 from adkwire.testing import Call, Drop, Say, ScriptedModel, Wait
 from adkwire.testing.speech import Manner
-from adkwire.wire.calls import UNFINISHED
+from adkwire.wire.calls import ASK, UNFINISHED
 from adkwire.wire.decoder import Answers, CallAnswer, TurnInput
+from tests.patience import PATIENCE
 from tests.runs.live_house import CHAT, ME, Ear, House, Modality, Reader, Till, house
 
 MODALITIES: list[Modality] = ["text", "audio"]
@@ -389,6 +392,19 @@ async def test_nobody_knows_what_a_tool_inside_a_tool_had_done_when_it_was_stopp
         await here.agrees_with(answer)
 
 
+@pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated")
+async def test_what_waits_inside_a_tool_is_over_when_the_connection_is_lost() -> None:
+    till = Till()
+    async with inside(till_pay(till), till) as here:
+        answer = await (await here.say("pay")).until(lambda me: "tool-approval-request" in me.types)
+        (await here.model.connected()).interject(Drop(1006))
+        await answer.rest()
+        assert answer.types[-1] == "error", "nobody could go on with it"
+        assert (await here.pending(), till.paid) == ([], [])
+        assert part_of(answer, "pay")["errorText"] == FAILED
+        await here.agrees_with(answer)
+
+
 @asynccontextmanager
 async def inside(pay: Any, till: Till, sessions: BaseSessionService | None = None) -> AsyncGenerator[House]:
     """A conversation with an agent whose tool is an agent that pays."""
@@ -414,6 +430,118 @@ async def test_a_connection_that_is_lost_when_the_conversation_ends_parks_once()
         session = await sessions.get_session(app_name="teller", user_id=ME, session_id=CHAT)
         assert session is not None
         assert len([each for event in session.events for each in event.get_function_responses()]) == 1
+
+
+class Slow:
+    """A store that lets nobody begin to execute a call until it is let go; who was cancelled may still come to it."""
+
+    def __init__(self, here: House) -> None:
+        self.reached, self.late = asyncio.Event(), asyncio.Event()
+        self.tried: list[asyncio.Task[bool]] = []
+        self._store: Any = here.bridge._gate._store  # pyright: ignore[reportPrivateUsage]
+        self._replace, self._store.replace = self._store.replace, self._wait
+
+    async def _wait(self, row: CallRow) -> bool:
+        if row.state == State.EXECUTING and not self.reached.is_set():
+            self.tried.append(asyncio.create_task(self._later(row)))
+            self.reached.set()
+            return await asyncio.shield(self.tried[0])
+        return await self._replace(row)
+
+    async def _later(self, row: CallRow) -> bool:
+        await self.late.wait()
+        return await self._replace(row)
+
+
+APPROVED_CALLS = [("pay", {"amount": 5}), ("careful", {"amount": 5}), ("weather", {"place": "Rome"})]
+
+
+@pytest.mark.parametrize(("tool", "args"), APPROVED_CALLS, ids=["its tool", "from inside", "a policy"])
+@pytest.mark.parametrize("end", ["closed", "lost"])
+async def test_an_approved_call_that_has_not_begun_is_gone_on_with(
+    tmp_path: Path, end: str, tool: str, args: dict[str, Any]
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rule]]\ntool = "weather"\naction = "ask"\n')
+    async with house([[Call(tool, args, id="c1")], [Say("Done.")]], policy=policy) as here:
+        answer, store = await (await here.say("go")).until_break(), Slow(here)
+        await here.answer(tool, YES)
+        await store.reached.wait()
+        if end == "closed":
+            await here.link.close()
+        else:
+            (await here.model.connected()).interject(Drop(1006))
+        await answer.rest()
+        assert answer.types[-3:] == ["tool-approval-response", "finish-step", "finish"]
+        await gone_on(here, answer)
+        store.late.set()
+        assert await store.tried[0] is False
+        assert (here.till.paid, answer.text) == ([] if tool == "weather" else [5], "Done.")
+        assert part_of(answer, tool)["state"] == "output-available"
+        assert [entry.outcome for entry in await here.bridge.audit(ME, CHAT)] == ["waiting", "waiting", "executed"]
+        await here.agrees_with(answer)
+
+
+async def test_an_approved_call_that_has_not_begun_waits_for_the_others() -> None:
+    calls = [Call("pay", {"amount": 1}, id="c1"), Call("pay", {"amount": 2}, id="c2")]
+    async with house([calls, [Say("Both.")]]) as here:
+        answer, store = await (await here.say("go")).until_break(), Slow(here)
+        await here.bridge.answer(ME, CHAT, "c1", YES)
+        await store.reached.wait()
+        await here.link.close()
+        await answer.rest()
+        states = [part["state"] for part in answer.message["parts"] if part["type"] == "tool-pay"]
+        assert states == ["approval-responded", "approval-requested"]
+        await here.agrees_with(answer)
+        store.late.set()
+        assert await store.tried[0] is False, "who was about to execute it comes too late"
+        await here.bridge.answer(ME, CHAT, "c2", YES)
+        await gone_on(here, answer)
+        assert sorted(here.till.paid) == [1, 2]
+        await here.agrees_with(answer)
+
+
+class Writing(InMemorySessionService):
+    """Takes its time to store a verdict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        if any(response.name == ASK for response in event.get_function_responses()):
+            self.begun.set()
+            await self.go.wait()
+        return await super().append_event(session, event)
+
+
+async def test_an_approved_call_whose_verdict_is_just_being_stored() -> None:
+    sessions = Writing()
+    async with house([PAY, [Say("Done.")]], sessions=sessions) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.answer("pay", YES)
+        await sessions.begun.wait()
+        closing = asyncio.create_task(here.link.close())
+        for _ in range(100):
+            # Until all that waits in the conversation is cancelled.
+            await asyncio.sleep(0)
+        sessions.go.set()
+        await closing
+        await answer.rest()
+        await gone_on(here, answer)
+        assert (here.till.paid, answer.text) == ([5], "Done.")
+        await here.agrees_with(answer)
+
+
+async def gone_on(here: House, answer: Reader) -> None:
+    """Read on in the run that goes on with a message."""
+    chat = here.bridge._keeper.chats.get(ChatKey(ME, CHAT))  # pyright: ignore[reportPrivateUsage]
+    assert chat is not None
+    async with asyncio.timeout(PATIENCE):
+        while chat.last in (None, answer.run):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    assert chat.last is not None
+    answer.entries += (await Reader(here.bridge, chat.last).rest()).entries
 
 
 def till_pay(till: Till) -> Any:

@@ -10,6 +10,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from adkwire.gate.records import Given
+from adkwire.runs import live
 from adkwire.runs.audience import Audience
 from adkwire.runs.carried import Carried, Floor
 from adkwire.runs.live_calls import LiveCalls
@@ -166,6 +167,19 @@ async def test_a_call_is_answered_while_the_model_speaks(modality: Modality) -> 
         await answer.rest()
         assert answer.text.startswith("It is sunny.")
         assert [is_break(entry) for entry in answer.entries].count(True) == 1, "no break while it speaks"
+        await here.agrees_with(answer)
+
+
+async def test_a_model_has_forgotten_the_call_when_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_EMPTY_PATIENCE", 0.0)
+    turns = [[Call("pay", {"amount": 5})], [Say("It is sunny.")], [Wait(asyncio.Event())]]
+    async with house(turns, manner=TALKATIVE) as here:
+        answer = await (await here.say("pay")).until_break()
+        await speak(here)
+        await here.ear.until(lambda ear: ear.states[-2:] == ["speaking", "waiting"])
+        await here.answer("pay", YES)
+        await answer.rest()
+        assert (answer.text, here.till.paid) == ("It is sunny.", [5])
         await here.agrees_with(answer)
 
 

@@ -3,17 +3,15 @@
 The server that died is a bridge that nobody asks any more; the one that comes back is another on the same file.
 """
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.function_tool import FunctionTool
-from google.adk.tools.tool_context import ToolContext
 from msgspec.structs import replace
 
-from adkwire import Policy, Rule
+from adkwire import Policy
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import Given, State
 from adkwire.runs.own_events import INTERRUPTED, verdict_event
@@ -22,20 +20,16 @@ from adkwire.stores.sqlite import SqliteGateStore
 from adkwire.testing import Call, Say, ScriptedModel
 from adkwire.wire.calls import UNFINISHED
 from tests.gate.records import Clock
-from tests.patience import PATIENCE
 from tests.runs.chats import AGENT
 from tests.runs.conftest import Make
 from tests.runs.gated import Till, agree, clock, responses, where
 from tests.runs.pages import Page, refusal, refused
+from tests.runs.payments import PAY, Payments, calling
 
-PAY, PAY_6 = Call("pay", {"amount": 5}, "c1"), Call("pay", {"amount": 6}, "c2")
+PAY_6 = Call("pay", {"amount": 6}, "c2")
 CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
 NOON, PARIS = {"time": "noon"}, {"city": "Paris"}
 UNSURE = "This call was cut off while it ran; whether it was executed is not known."
-
-
-def calling(*calls: Call) -> ScriptedModel:
-    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
 
 
 async def give_at_the_gate(folder: Path, call: str, given: Given) -> None:
@@ -237,36 +231,19 @@ async def test_a_call_that_ran_when_the_server_died(make: Make) -> None:
 
 
 async def test_a_call_that_may_be_run_again_is_so_when_the_person_says_it(make: Make) -> None:
-    ran: list[str | None] = []
-    begun, never = asyncio.Event(), asyncio.Event()
-
-    async def pay(amount: int, tool_context: ToolContext) -> dict[str, int]:
-        """Pay, once for each id."""
-        ran.append(tool_context.function_call_id)
-        begun.set()
-        if len(ran) == 1:
-            await never.wait()
-        return {"paid": amount}
-
-    policy = Policy([Rule("pay", "ask", retry=True)])
-    model = calling(PAY)
-    page = Page(make(model, pay, policy=policy, drain=0.01))
-    await page.say("pay")
-    await page.approve("c1").post()
-    async with asyncio.timeout(PATIENCE):
-        await begun.wait()
-    page = page.after_restart(make(model, pay, policy=policy))
+    payments, model = Payments(), calling(PAY)
+    page = await payments.cut_off(make, model)
     tab = page.another_tab()
     await page.reload()
     assert page.calls == {"c1": "output-error"}
     # A stock page that sends its old yes again does not know that it would be a second try.
     await tab.send()
     assert tab.last == page.last
-    assert ran == ["c1"]
+    assert payments.ran == ["c1"]
     async with page.news() as news:
         await page.answer("c1", approved=True)
         await news.until("run-ended")
-    assert ran == ["c1", "c1"]
+    assert payments.ran == ["c1", "c1"]
     await page.reload()
     assert (page.calls, page.part("c1")["output"]) == ({"c1": "output-available"}, {"paid": 5})
     assert responses(model.requests[-1]) == {"c1": {"paid": 5}}

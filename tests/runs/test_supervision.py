@@ -23,7 +23,7 @@ from adkwire.settings import Settings
 from adkwire.testing import Call, Drop, GeminiEmulator, GoAway, Resumption, Say, ScriptedModel, Wait
 from adkwire.testing.speech import Manner
 from adkwire.testing.steps import Step
-from tests.runs.live_house import CHAT, ME, House, Reader, Till, house
+from tests.runs.live_house import CHAT, ME, House, Modality, Reader, Till, house
 
 HANDLE, NO_HANDLE = Resumption(), Resumption(resumable=False)
 BACK = ["reconnecting", "reconnected"]
@@ -378,9 +378,30 @@ async def test_a_call_that_waits_is_parked_when_there_is_no_handle(events: list[
         assert here.till.paid == [5]
 
 
-async def test_what_is_said_while_a_call_waits_is_kept_as_far_as_it_came(clock: Clock) -> None:
+@pytest.mark.parametrize("code", [1006, 1011])
+@pytest.mark.parametrize("tool", ["pay", "clock"])
+async def test_a_call_that_waits_is_parked_in_the_middle_of_what_is_said_beside_it(
+    tool: str, code: int, clock: Clock
+) -> None:
+    asked = Call(tool, {"amount": 5} if tool == "pay" else {})
+    async with house([[asked], [Say("Done.")]], manner=Manner(blocking=False)) as here:
+        answer = await (await here.say("go")).until_break()
+        (await here.model.connected()).interject(Say("Mind you, "), Drop(code))
+        await answer.rest()
+        assert (answer.text, answer.types[-2:]) == ("Mind you, ", ["finish-step", "finish"])
+        assert here.ear.notices == ["not-recovered"]
+        await here.agrees_with(answer)
+        await here.answer(tool, Given(approved=True) if tool == "pay" else Given(output={"time": "12:00"}))
+        await here.ear.until(lambda ear: ear.turns)
+        answer.entries += (await Reader(here.bridge, here.ear.turns[-1][0]).rest()).entries
+        assert (answer.text, here.till.paid) == ("Mind you, Done.", [5] if tool == "pay" else [])
+        await here.agrees_with(answer)
+
+
+@pytest.mark.parametrize("modality", ["audio", "text"])
+async def test_what_is_said_while_a_call_waits_is_kept_as_far_as_it_came(modality: Modality, clock: Clock) -> None:
     talks = Manner(blocking=False)
-    async with house([[HANDLE, Call("clock")], [Say("Noon.")]], manner=talks) as here:
+    async with house([[HANDLE, Call("clock")], [Say("Noon.")]], modality, manner=talks) as here:
         answer = await (await here.say("time")).until_break()
         (await here.model.connected()).interject(Say("Mind you, "), Drop(1006))
         await here.ear.until(lambda ear: "reconnected" in ear.notices or "not-recovered" in ear.notices)
@@ -392,6 +413,7 @@ async def test_what_is_said_while_a_call_waits_is_kept_as_far_as_it_came(clock: 
         assert answer.text == "Mind you, Noon."
         kept = [part["text"] for part in (await here.messages())[-1]["parts"] if part["type"] == "text"]
         assert kept == ["Mind you, ", "Noon."]
+        await here.agrees_with(answer)
 
 
 old_send = pytest.mark.filterwarnings("ignore:The `session.send` method is deprecated:DeprecationWarning")

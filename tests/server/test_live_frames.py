@@ -713,6 +713,21 @@ async def test_sound_that_nobody_wants_any_more_is_no_frame() -> None:
     sending.cancel()
 
 
+async def test_what_is_held_waits_for_what_has_to_come_first() -> None:
+    client = _Slow()
+    client.let(10)
+    outbox = Outbox(await client.opened(), 20)
+    outbox.hold()
+    sending = asyncio.create_task(outbox.run())
+    told = outbox.put("told")
+    await asyncio.sleep(0)
+    outbox.put("ready", first=True)
+    outbox.let_go()
+    await told
+    assert client.taken == ["ready", "told"]
+    sending.cancel()
+
+
 async def test_a_lane_keeps_the_order_and_has_an_end() -> None:
     done: list[int] = []
     gate = asyncio.Event()

@@ -37,8 +37,8 @@ SESSIONS = 20
 PIECE = 0.02
 SECONDS = 3
 SOUND = bytes(640)
-MANY = 25
-"""Pieces that may wait for the model: half a second. What is dropped is older than two."""
+MANY = 50
+"""Pieces that may wait for the model: one second. What is dropped is older than two."""
 
 BATCHES, VISITS = 5, 100
 AT_ONCE = 10

@@ -187,6 +187,34 @@ async def test_a_call_that_it_does_not_wait_for(scheduling: str, heard: list[str
     assert [part["text"] for part in parts if "text" in part and part["text"] != "hi"] == heard
 
 
+async def test_a_second_one_completes_its_turn_with_a_call_that_it_does_not_wait_for() -> None:
+    go_on = asyncio.Event()
+    script: list[list[GeminiLiveStep]] = [[Call("f", id="a"), Say("On it."), Wait(go_on)], [Say("Done.")]]
+    setup = {**TEXT, **declared("f", behavior="NON_BLOCKING")}
+    async with GeminiEmulator(live=script) as gemini, connected(gemini, SECOND, **setup) as client:
+        await client.send(HI)
+        called = await client.until("turnComplete")
+        assert list(called[-2]) == ["toolCall"]
+        await client.until("modelTurn")
+        await client.send(response("a"))
+        await gemini.live.received("toolResponse")
+        go_on.set()
+        spoken = await client.until("turnComplete")
+        assert said({"text": "Done."}) not in spoken
+        assert said({"text": "Done."}) in await client.until("turnComplete")
+
+
+@pytest.mark.parametrize("model", [SECOND, THIRD])
+async def test_a_turn_of_nothing_but_a_call_that_it_does_not_wait_for_is_completed_once(model: str) -> None:
+    script: list[list[GeminiLiveStep]] = [[Call("f", id="a")], [Say("Done.")]]
+    setup = {**TEXT, **declared("f", behavior="NON_BLOCKING")}
+    async with GeminiEmulator(live=script) as gemini, connected(gemini, model, **setup) as client:
+        await client.send(HI)
+        await client.until("turnComplete")
+        await client.send(response("a"))
+        assert said({"text": "Done."}) in await client.until("turnComplete")
+
+
 async def test_speech_does_not_interrupt_where_that_was_not_wanted() -> None:
     go_on = asyncio.Event()
     setup: dict[str, Any] = {

@@ -550,6 +550,14 @@ class TestApproval:
 
         assert [chunk for chunk in chunks if isinstance(chunk, c.ToolApprovalResponse)] == [replied("c1", False)]
 
+    @pytest.mark.parametrize("approved", [True, False])
+    def test_an_approved_call_that_was_left_before_it_began_takes_its_verdict_again(self, approved: bool) -> None:
+        encoder = Encoder(MESSAGE)
+        fed(encoder, [model(call("c1")), asked(gated("c1")), verdict(c1=approved), placeholder("c1")])
+
+        assert [call.id for call in encoder.waiting()] == (["c1"] if approved else [])
+        assert fed(encoder, [verdict(c1=approved)]) == ([replied("c1", True)] if approved else [])
+
     def test_what_our_stamp_says_of_a_question_travels_beside_it(self) -> None:
         stamp = {"scopes": ["once", "chat"], "expiresAt": "2026-01-02T03:04:05Z"}
         chunks = response_of(model(call("c1"), call("c2")), asked(gated("c1"), gated("c2"), c1=stamp, c2={}))

@@ -1,5 +1,6 @@
 """Those who listen to a live conversation, and what they are told beside the chunks: sound, states, what was heard."""
 
+from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from google.adk.events.event import Event
@@ -9,7 +10,7 @@ from adkwire.gate.records import OVER, PendingCall
 from adkwire.runs.carried import Carried
 from adkwire.runs.live_turns import LiveTurn, Origin
 from adkwire.runs.run import Run
-from adkwire.runs.speeches import Played, Who, furthest
+from adkwire.runs.speeches import Played, Speeches, Who, furthest
 from adkwire.wire.frames import Level
 from adkwire.wire.live_binary import is_older
 
@@ -68,8 +69,8 @@ class Audience:
         self._settled: dict[str, str] = {}
         """What was told last of the calls that are not over."""
         self._played: Played | None = None
-        self._last: Carried | None = None
-        """Whose sound came last."""
+        self._last: tuple[str, Speeches] | None = None
+        """The run whose sound came last, and what was said in it."""
 
     def turn(self, run: Run, origin: Origin, *, besides: Listener | None = None) -> None:
         """A turn begins; who has asked for it knows. The others get to know what was typed, too."""
@@ -116,24 +117,29 @@ class Audience:
 
     def play(self, carried: Carried, event: Event) -> Event | None:
         """Hand on the sound of an event; what else is in it, if anything."""
-        parts = _parts(event)
-        sounds, has_words = [part for part in parts if _is_sound(part)], _has_words(event)
+        sounds: list[bytes] = []
+        rest: list[types.Part] = []
+        for part in _parts(event):
+            if (pcm := _sound_of(part)) is None:
+                rest.append(part)
+            else:
+                sounds.append(pcm)
+        has_words = _has_words(event, rest)
         if sounds or has_words:
             carried.speeches.speaks(_speaker(event))
-        for part in sounds:
-            self._sound(carried, (part.inline_data.data if part.inline_data is not None else None) or b"")
+        for pcm in sounds:
+            self._sound(carried, pcm)
         if has_words and not event.partial:
             carried.speeches.over()
         if not sounds:
             return event
-        rest = [part for part in parts if not _is_sound(part)]
         return event.model_copy(update={"content": types.Content(role="model", parts=rest)}) if rest else None
 
     def _sound(self, carried: Carried, pcm: bytes) -> None:
         speeches = carried.speeches
         if speeches.generation is None:
             self.generation = speeches.generation = (self.generation + 1) % _GENERATIONS
-            self._last = carried
+            self._last = carried.run.id, speeches
         for listener in self.listeners:
             listener.sound(pcm, speeches.generation, speeches.position, last=False)
         speeches.sound(len(pcm))
@@ -152,19 +158,21 @@ class Audience:
 
     def interrupt(self, carried: Carried) -> None:
         """What is being said is over; sound that was not heard yet is void, and so are the words to it."""
-        stored = {_speaker(event) for event in carried.turn.unshown.values() if _has_words(event)}
+        stored = {_speaker(event) for event in carried.turn.unshown.values() if _has_words(event, _parts(event))}
         unsaved = [each for each in carried.run.encoder.unsaved() if (each.branch, each.author) not in stored]
         carried.cut = carried.speeches.cut(unsaved, self._played)
-        self.generation = (self.generation + 1) % _GENERATIONS
-        carried.speeches.interrupt()
-        kept = carried.cut.text if carried.cut is not None else None
-        for listener in self.listeners:
-            listener.interrupted(carried.run.id, self.generation, kept)
+        self._void(carried.run.id, carried.speeches, carried.cut.text if carried.cut is not None else None)
 
     def interrupt_rest(self) -> None:
-        """Nothing is being said any more; what is still to be heard of it is void."""
-        if self._last is not None and self._last.speeches.is_behind(self._played):
-            self.interrupt(self._last)
+        """Nothing is being said any more; what is still to be heard of it is void. The words to it are stored."""
+        if self._last is not None and self._last[1].is_behind(self._played):
+            self._void(*self._last, None)
+
+    def _void(self, run: str, speeches: Speeches, kept: str | None) -> None:
+        self.generation = (self.generation + 1) % _GENERATIONS
+        speeches.interrupt()
+        for listener in self.listeners:
+            listener.interrupted(run, self.generation, kept)
 
     def dismiss(self, *, deleted: bool) -> None:
         """Everybody has to go."""
@@ -181,15 +189,16 @@ def _parts(event: Event) -> list[types.Part]:
     return (event.content.parts if event.content is not None else None) or []
 
 
-def _is_sound(part: types.Part) -> bool:
-    return part.inline_data is not None and (part.inline_data.mime_type or "").startswith("audio/pcm")
+def _sound_of(part: types.Part) -> bytes | None:
+    blob = part.inline_data
+    return (blob.data or b"") if blob is not None and (blob.mime_type or "").startswith("audio/pcm") else None
 
 
-def _has_words(event: Event) -> bool:
-    """Whether the model says something in an event, aloud or in text; thoughts are not said."""
+def _has_words(event: Event, parts: Sequence[types.Part]) -> bool:
+    """Whether the model says something in an event, aloud or in these parts of it; thoughts are not said."""
     if event.author == "user":
         return False
-    return event.output_transcription is not None or any(part.text and not part.thought for part in _parts(event))
+    return event.output_transcription is not None or any(part.text and not part.thought for part in parts)
 
 
 def _speaker(event: Event) -> Who:

@@ -49,6 +49,8 @@ class Carried:
     """Events that were shown before they came here, since the turn had to end."""
     awaited: frozenset[str] = frozenset()
     """The calls that somebody was asked to act on, when a response could end last."""
+    left: frozenset[str] = frozenset()
+    """Approved calls that it left before they began."""
     speeches: Speeches = field(default_factory=Speeches)
     cut: Cut | None = None
     """What was heard of what is being said, when that is less."""

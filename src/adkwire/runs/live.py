@@ -312,7 +312,7 @@ class LiveRun:
         self._calls.forget()
 
     def _lost(self, connection: Connection, error: Exception | None) -> None:
-        """The connection has ended by itself: the turn at hand fails, and the next one opens another."""
+        """The connection has ended by itself: the turn at hand fails or is parked, and the next one opens another."""
         if connection is not self._connection:
             # It was closed, and failed over that.
             return
@@ -321,8 +321,7 @@ class LiveRun:
         self._connection = None
         self._speaking = False
         for carried in list(self._floor.carried.values()):
-            waits = carried.run.encoder.is_held
-            carried.put(Sign.OVER if error is None or waits else error)
+            carried.put(error or Sign.OVER)
             self._spawn(self._showing.park(carried), "lost")
         self.audience.enter("listening")
 

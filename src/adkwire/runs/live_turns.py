@@ -12,6 +12,7 @@ both walk along the same list, in the same order.
 | any                             | speech                             | belongs to the utterance's turn               |
 | unsettled calls                 | turn_complete                      | goes on: the model will speak about them      |
 | nothing said since the response | turn_complete                      | goes on, for a while                          |
+| spoken to while calls waited    | the last response                  | goes on, for a while                          |
 | something said, all settled     | turn_complete                      | is over                                       |
 | cut                             | anything the model says            | left out: nobody wants to hear it             |
 | cut                             | turn_complete                      | is over                                       |
@@ -71,6 +72,8 @@ class LiveTurn:
     """Whether the model has said something since the last response."""
     talking: bool = False
     """Whether the model is in the middle of saying something, as far as it is shown."""
+    talked_over: bool = False
+    """Whether the user spoke while calls waited: a model may take them for void, and say nothing to their responses."""
     wanted: Wanted = Wanted.ALL
     stored: Progress = Progress.OPEN
     shown: Progress = Progress.OPEN
@@ -151,6 +154,7 @@ class LiveTurns:
         last = self._turns[-1] if self._turns else None
         if last is None or last.cut or last.over or (last.said and not last.calls):
             last = self.add(LiveTurn(new_id("msg"), new_id("user"), "voice"))
+        last.talked_over = last.talked_over or bool(last.calls)
         self._utterance = last
         return last
 

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from adkwire.gate.records import Answer, PendingCall, State
 from adkwire.runs.history import marked
-from adkwire.wire.calls import ASK, UNFINISHED, Call
+from adkwire.wire.calls import ASK, UNFINISHED
 from adkwire.wire.encoder import ABORTED, Encoder, Unsaved
 from adkwire.wire.javascript import whole_text
 
@@ -121,13 +121,14 @@ def ending_event(cut: BaseException, author: str, invocation_id: str, mark: dict
     )
 
 
-def placeholder_event(calls: Iterable[Call], author: str, invocation_id: str, mark: dict[str, Any]) -> Event:
-    """What ADK answers for calls that a person is asked about, when it pauses."""
-    asked = list(calls)
-    event = response_event(
-        [(call.id, call.name, {"error": PLACEHOLDER}) for call in asked], author, invocation_id, mark
-    )
-    event.actions.requested_tool_confirmations = {call.id: ToolConfirmation() for call in asked}
+def placeholder_event(calls: Sequence[tuple[str, str]], invocation_id: str, mark: dict[str, Any]) -> Event:
+    """What ADK answers for calls (id, name) that a person is asked about, when it pauses.
+
+    It is not said by the agent: behind a verdict ADK would take it for what came of the call.
+    """
+    answers = [(call, name, {"error": PLACEHOLDER}) for call, name in calls]
+    event = response_event(answers, "user", invocation_id, {**mark, "held": True})
+    event.actions.requested_tool_confirmations = {call: ToolConfirmation() for call, _ in calls}
     event.actions.skip_summarization = True
     return event
 

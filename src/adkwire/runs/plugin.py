@@ -28,6 +28,7 @@ from adkwire.runs.history import marked
 from adkwire.runs.holding import HOLDER, Holder
 from adkwire.runs.own_events import PLACEHOLDER, STOPPED, refusal_of, why_not
 from adkwire.runs.sessions import ChatKey, MarkedSessions
+from adkwire.runs.watched_model import SUPERVISION
 from adkwire.wire.calls import ASK
 from adkwire.wire.encoder import ABORTED
 
@@ -370,7 +371,9 @@ def _began(event: Event) -> tuple[str, str, str] | None:
         source = "thought" if parts[0].thought else "text"
     else:
         return None
-    return event.invocation_id, event.branch or "", f"{source} by {event.author}"
+    supervision = SUPERVISION.get()
+    connection = supervision.losses if supervision is not None else 0
+    return event.invocation_id, event.branch or "", f"{source} by {event.author} on {connection}"
 
 
 def _id(context: ToolContext) -> tuple[str, str]:

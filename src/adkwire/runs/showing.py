@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 from weakref import WeakSet
@@ -61,7 +61,7 @@ class Showing:
         try:
             while True:
                 step, shown = await carried.inbox.get()
-                ends = (isinstance(step, Sign) and step.ends) or abort.is_set()
+                ends = isinstance(step, Exception) or (isinstance(step, Sign) and step.ends) or abort.is_set()
                 showing = self._ending(carried, step, abort) if ends else self._shown(carried, step)
                 async with aclosing(showing) as events:
                     async for event in events:
@@ -85,8 +85,6 @@ class Showing:
 
     async def _shown(self, carried: Carried, step: Step) -> AsyncGenerator[Event, None]:
         match step:
-            case Exception():
-                raise step
             case Sign.HUSH:
                 async for event in self._saved(carried):
                     yield event
@@ -108,13 +106,40 @@ class Showing:
         if stopped or step is Sign.INTERRUPTED:
             async for event in self._saved(carried):
                 yield event
-        why = carried.run.why if stopped else "interrupted"
+        why = carried.run.why if stopped else "failed" if isinstance(step, Exception) else "interrupted"
         for event in await self._calls.end_inside(carried, self._keeper.gate, why):
+            yield event
+        for event in await self._leave_approved(carried) if not stopped else ():
             yield event
         if (stopped or step is Sign.INTERRUPTED) and not turn.over:
             event = self._own(carried, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
             await self._keeper.adk.append(self.key, [event])
             yield event
+        if isinstance(step, Exception) and not stopped and not _is_parked(carried):
+            raise step
+
+    async def _leave_approved(self, carried: Carried) -> list[Event]:
+        """An approved call that has not begun is parked, too: who goes on with the message executes it."""
+        left = [call for call in carried.run.encoder.open_calls() if await self._is_unbegun(call[0])]
+        if not left:
+            return []
+        carried.left = frozenset(call for call, _ in left)
+        return [await self._leave_placeholders(carried, left)]
+
+    async def _is_unbegun(self, call: str) -> bool:
+        """Whether nobody has begun to execute an approved call, nor does who was just about to."""
+        gate = self._keeper.gate
+        try:
+            record = await gate.get(*self.key, call)
+            if record is None or not record.executes:
+                return False
+            # It moves, so that a claim that is on its way comes too late; or that one was faster.
+            await gate.park(record)
+            record = await gate.get(*self.key, call)
+        except RequestError as error:
+            logger.warning("whether call %s has begun could not be looked at: %s", call, error.message)
+            return False
+        return record is not None and record.executes
 
     async def _saved(self, carried: Carried) -> AsyncGenerator[Event, None]:
         """Make session and stream agree on what was said: the session may be ahead, and what it will not get any more
@@ -198,15 +223,25 @@ class Showing:
         async with self._parking:
             # A connection that is lost and a conversation that ends may come together.
             if carried not in self._parked:
-                await self.attempt(self._leave_placeholders(carried))
+                await self.attempt(self._leave_asked(carried))
                 self._parked.add(carried)
 
-    async def _leave_placeholders(self, carried: Carried) -> None:
+    async def _leave_asked(self, carried: Carried) -> None:
         """The model's context is never a call without an answer."""
-        asked = [call for call in carried.run.encoder.waiting() if call.ask is not None]
+        waiting = carried.run.encoder.waiting()
+        asked = [(call.id, call.name) for call in waiting if call.ask is not None and call.id not in carried.left]
         if asked:
-            author, mark = self._keeper.adk.agent_name, carried.run.mark
-            await self._keeper.adk.append(self.key, [placeholder_event(asked, author, carried.turn.invocation, mark)])
+            await self._leave_placeholders(carried, asked)
+
+    async def _leave_placeholders(self, carried: Carried, calls: Sequence[tuple[str, str]]) -> Event:
+        event = placeholder_event(calls, carried.turn.invocation, carried.run.mark)
+        await self._keeper.adk.append(self.key, [event])
+        return event
+
+
+def _is_parked(carried: Carried) -> bool:
+    """Whether a turn that cannot go on now does so when somebody acts: then it has not failed."""
+    return any(call.is_offered for call in carried.run.encoder.waiting())
 
 
 async def _tell_of(abort: asyncio.Event, carried: Carried) -> None:

@@ -14,7 +14,9 @@ model does it once more. With one it goes on behind an answer that was lost half
 | held by calls | yes         | resumed when it is silent           | resumed: their results go to the new connection |
 | held by calls | no          | ADK is not told, and the drop comes | lost: calls that wait for somebody are parked   |
 
-An answer is under way from when something is said to the model until all that it says to that is stored.
+An answer is under way from when something is said to the model until all that it says to that is stored. While it
+is held by calls a model may speak: that is kept as far as it came, and without a call that waits for somebody its turn
+fails.
 """
 
 import asyncio
@@ -32,6 +34,8 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import errors
 from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
+
+from adkwire.runs.transcripts import Transcript
 
 M = TypeVar("M", bound=BaseLlm)
 
@@ -88,6 +92,8 @@ class Supervision:
         self.watcher = watcher
         self.handle: str | None = None
         """The last one by which the conversation could be resumed."""
+        self.losses = 0
+        """How many connections were lost and found again: what was being said on those before is over."""
         self._lost = False
         self._times: list[float] = []
         self._away: LlmResponse | None = None
@@ -123,6 +129,7 @@ class Supervision:
         self._away, self._speaking = None, False
         if self._lost:
             self._lost = False
+            self.losses += 1
             self.watcher.reconnected()
 
     def seen(self, response: LlmResponse) -> LlmResponse:
@@ -247,11 +254,13 @@ def watched_model(model: M) -> M:
 
 def _watched(connection: BaseLlmConnection, supervision: Supervision) -> Any:
     receive = connection.receive
+    transcript = Transcript()
 
     async def watched() -> AsyncGenerator[LlmResponse, None]:
         async with aclosing(receive()) as responses:
             async for response in responses:
-                yield supervision.seen(response)
+                for each in transcript.in_order(response):
+                    yield supervision.seen(each)
                 if (away := await supervision.departure_after(response)) is not None:
                     yield away
 

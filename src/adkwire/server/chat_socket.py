@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar, TypeAlias, assert_never
 
 from starlette.types import Message
@@ -106,7 +106,6 @@ class ChatSocket:
         self._client = socket.query_params.get("client") or socket.headers.get("x-adkwire-client")
         self._limits = FrameLimits(settings.max_control_bytes, settings.max_body_bytes, parts)
         self._pace = Bucket(round(settings.controls_per_second * _BURST), _BURST)
-        self._forbearance = Bucket(_MALFORMED, _FORGIVEN)
         self._out = Outbox(socket, settings.slow_reader)
         self._requests: dict[str, Request] = {}
         self._tasks = asyncio.TaskGroup()
@@ -115,11 +114,18 @@ class ChatSocket:
         self._draining = False
         self._ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
+    @cached_property
+    def _forbearance(self) -> Bucket:
+        return Bucket(_MALFORMED, _FORGIVEN)
+
     async def serve(self) -> None:
         """Receive and send until one of both has enough. A message that has come in is handed over all the same."""
         async with self._tasks:
             self._watch()
-            parts = [self._part(self._receive, "receive"), self._part(self._send, "send")]
+            parts = [
+                self._tasks.create_task(self._until(self._receive), name="adkwire-socket-receive"),
+                self._tasks.create_task(self._until(self._out.run), name="adkwire-socket-send"),
+            ]
             try:
                 ending = await self._ending
             finally:
@@ -150,11 +156,9 @@ class ChatSocket:
         if self._watching is not None:
             self._watching.cancel()
 
-    def _part(self, work: Callable[[], Awaitable[Ending]], name: str) -> "asyncio.Task[None]":
-        async def until_it_ends() -> None:
-            self.end(await work())
-
-        return self._tasks.create_task(until_it_ends(), name=f"adkwire-socket-{name}")
+    async def _until(self, work: Callable[[], Awaitable[Ending]]) -> None:
+        """Work until that ends, which is the end of all."""
+        self.end(await work())
 
     async def _close(self, ending: Ending) -> None:
         if ending is GONE:
@@ -168,14 +172,17 @@ class ChatSocket:
 
     async def _receive(self) -> Ending:
         """Take frames. Nothing is waited for here but the next one, or a client that leaves would not be noticed."""
+        if (refusal := await self._enter()) is not None:
+            return refusal
         while (message := await self._socket.receive())["type"] != "websocket.disconnect":
             self._active = time.monotonic()
             if (ending := self._take(message)) is not None:
                 return ending
         return GONE
 
-    async def _send(self) -> Ending:
-        return await self._out.run()
+    async def _enter(self) -> Ending | None:
+        """What is to be done before the first frame; an ending when the client cannot stay."""
+        return None
 
     def _watch(self) -> None:
         """End a socket on which nothing has happened for too long."""

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar, assert_never
 
 from msgspec import UNSET
@@ -100,6 +100,12 @@ class LiveSocket(LiveReader):
     """One client of a live conversation: what it says, and what is done about it."""
 
     _mode: ClassVar[Mode] = "live"
+    # What most clients never need is not made for each: they are many, and mostly silent.
+    _held_back: deque[bytes] | None = None
+    """Sound that came behind something that is still being done."""
+    _answered: str | None = None
+    """The call that this client answers, until it was told of it."""
+    _unnamed = 0
 
     def __init__(
         self, socket: WebSocket, user: str, bridge: Bridge, rates: Rates, seat: Seat, *, ours: bool, talks: bool
@@ -110,31 +116,32 @@ class LiveSocket(LiveReader):
         self._live_limits = LiveLimits(self._limits, settings.max_audio_bytes, settings.max_video_bytes)
         self._link: Link | None = None
         self._joining = asyncio.Lock()
-        self._ready = asyncio.Event()
         self._moves = Lane(self._tasks, "live")
-        self._verdicts = Lane(self._tasks, "answers")
         self._microphone = Microphone(settings.audio_per_second)
-        self._camera = Camera(self._show)
-        self._held_back: deque[bytes] | None = None
-        """Sound that came behind something that is still being done."""
-        self._grumbles = Bucket(_GRUMBLES, _GRUMBLED)
-        self._answered: str | None = None
-        """The call that this client answers, until it was told of it."""
-        self._unnamed = 0
 
-    async def _receive(self) -> Ending:
-        """Join the chat that the address names, then take frames. A stock client may name it by its first request."""
+    @cached_property
+    def _verdicts(self) -> Lane:
+        return Lane(self._tasks, "answers")
+
+    @cached_property
+    def _camera(self) -> Camera:
+        return Camera(self._show)
+
+    @cached_property
+    def _grumbles(self) -> Bucket:
+        return Bucket(_GRUMBLES, _GRUMBLED)
+
+    async def _enter(self) -> Ending | None:
+        """Join the chat that the address names; nothing is said before. A stock client may name it by its first
+        request."""
         if self.talks or self._chat is not None:
+            self._out.hold()
             try:
                 await self._join()
             except RequestError as error:
                 return self._why_not(error)
-        self._ready.set()
-        return await super()._receive()
-
-    async def _send(self) -> Ending:
-        await self._ready.wait()
-        return await super()._send()
+            self._out.let_go()
+        return None
 
     def _leave(self) -> None:
         super()._leave()

@@ -5,7 +5,6 @@ somebody speaks over it, and of what a slow client does not take the oldest is l
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -16,7 +15,7 @@ from adkwire.wire.live_binary import is_older
 _SLICE = 256_000
 """Bytes for which a reader gets the patience of the settings: a large picture may take longer."""
 _SLACK = 0.1
-"""By how much of it a reader's patience may be cut."""
+"""By how much of it a reader's patience may be cut: a timer for each piece of sound would cost more than to send it."""
 _SOUND_BYTES = 2_880_000
 """How much sound waits: a minute of it. A model speaks faster than anybody can listen."""
 
@@ -48,9 +47,8 @@ class Sound(NamedTuple):
     frame: bytes | Callable[[], _Frame | None]
 
 
-class _Words(NamedTuple):
-    frames: Sequence[_Frame]
-    sent: "asyncio.Future[None] | None" = None
+_Words: TypeAlias = tuple[Sequence[_Frame], "asyncio.Future[None] | None"]
+"""Frames, and what is to be told when they are sent."""
 
 
 class Outbox:
@@ -60,12 +58,13 @@ class Outbox:
         self._socket = socket
         self._patience = patience
         self._sound_bytes = sound_bytes
-        # What is made only when it is needed would be most of what an idle socket weighs.
+        # Lists: an empty deque would weigh as much as all else that an idle socket needs for this.
         self._words: list[_Words] = []
-        self._sound: deque[Sound] = deque()
+        self._sound: list[Sound] = []
         self._sound_size = 0
         self._more: asyncio.Future[None] | None = None
         self._silent: asyncio.Event | None = None
+        self._held = False
         self._sending = False
         self._unread = 0
         self.dropped = 0
@@ -74,11 +73,7 @@ class Outbox:
     def put(self, *frames: str, first: bool = False) -> "asyncio.Future[None]":
         """Send frames behind all others, or before; done when they are sent. Those with much to say must await it."""
         sent = asyncio.get_running_loop().create_future()
-        words = _Words(frames, sent)
-        if first:
-            self._words.insert(0, words)
-        else:
-            self._words.append(words)
+        self._words.insert(0 if first else len(self._words), (frames, sent))
         self._wake()
         return sent
 
@@ -93,11 +88,19 @@ class Outbox:
 
     def hush(self, generation: int) -> None:
         """Forget sound that is older than this generation."""
-        kept = [sound for sound in self._sound if not is_older(sound.generation, generation)]
-        self._sound = deque(kept)
-        self._sound_size = sum(sound.size for sound in kept)
-        if not kept:
+        self._sound = [sound for sound in self._sound if not is_older(sound.generation, generation)]
+        self._sound_size = sum(sound.size for sound in self._sound)
+        if not self._sound:
             self._fall_silent()
+
+    def hold(self) -> None:
+        """Send nothing for now."""
+        self._held = True
+
+    def let_go(self) -> None:
+        """Send what was held, and all that comes."""
+        self._held = False
+        self._wake()
 
     async def silent(self) -> None:
         """Wait until no sound waits."""
@@ -125,11 +128,19 @@ class Outbox:
                 return GONE
 
     async def _send_on(self, limit: asyncio.Timeout) -> None:
+        loop, until = asyncio.get_running_loop(), 0.0
         while True:
-            frames, sent = await self._next()
+            while (words := self._next()) is None:
+                self._more = loop.create_future()
+                await self._more
+            frames, sent = words
             size = sum(map(len, frames))
             # A server takes what it is given at once, and only then makes the next wait.
-            _move(limit, patience(self._patience, self._unread + size))
+            seconds = patience(self._patience, self._unread + size)
+            due = loop.time() + seconds
+            if not 0 <= due - until <= seconds * _SLACK:
+                until = due
+                limit.reschedule(due)
             self._sending = True
             for frame in frames:
                 await self._socket.send({"type": "websocket.send", "text" if type(frame) is str else "bytes": frame})
@@ -138,33 +149,25 @@ class Outbox:
             if sent is not None and not sent.done():
                 sent.set_result(None)
 
-    async def _next(self) -> _Words:
-        while True:
-            if self._words:
-                return self._words.pop(0)
-            if self._sound:
-                made = self._pop().frame
-                frame = made if isinstance(made, bytes) else made()
-                if frame is not None:
-                    return _Words((frame,))
-            else:
-                self._more = asyncio.get_running_loop().create_future()
-                await self._more
+    def _next(self) -> _Words | None:
+        if self._held:
+            return None
+        if self._words:
+            return self._words.pop(0)
+        while self._sound:
+            made = self._pop().frame
+            frame = made if isinstance(made, bytes) else made()
+            if frame is not None:
+                return (frame,), None
+        return None
 
     def _wake(self) -> None:
         if self._more is not None and not self._more.done():
             self._more.set_result(None)
 
     def _pop(self) -> Sound:
-        sound = self._sound.popleft()
+        sound = self._sound.pop(0)
         self._sound_size -= sound.size
         if not self._sound:
             self._fall_silent()
         return sound
-
-
-def _move(limit: asyncio.Timeout, seconds: float) -> None:
-    """Set a limit, unless it is about there: a timer for each piece of sound would cost more than to send it."""
-    due, when = asyncio.get_running_loop().time() + seconds, limit.when()
-    if when is None or not 0 <= due - when <= seconds * _SLACK:
-        limit.reschedule(due)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import cached_property
 
 from adkwire.server.limits import Bucket
 from adkwire.wire.live_frames import AudioFrame, VideoFrame
@@ -22,14 +23,17 @@ class Microphone:
     """Sound on its way to the model: at one rate, and not faster than it can be spoken."""
 
     def __init__(self, pieces_per_second: int) -> None:
-        size = round(pieces_per_second * _BURST)
-        self._pace = Bucket(size, _BURST)
-        self._patience = Bucket(size, _ANNOYING)
+        self._burst = round(pieces_per_second * _BURST)
+        self._pace = Bucket(self._burst, _BURST)
         self._resampler = Resampler(RATE)
         self.dropped = 0
         """Pieces that were left out."""
         self.abused = False
         """Whether far too much has come."""
+
+    @cached_property
+    def _patience(self) -> Bucket:
+        return Bucket(self._burst, _ANNOYING)
 
     def admits(self) -> bool:
         """Whether one more piece is listened to."""

@@ -150,6 +150,8 @@ class GeminiEmulator:
             for connection in list(self._connections.values()):
                 connection.abort()
             await asyncio.gather(*state.tasks, return_exceptions=True)
+            while self._connections:  # noqa: ASYNC110 - they are gone in a moment, when asyncio comes to it
+                await asyncio.sleep(0)
 
     async def _app(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
         if scope["type"] == "websocket":

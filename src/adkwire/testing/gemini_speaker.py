@@ -184,6 +184,7 @@ class Speaker:
 
     async def _say(self, said: Iterable[Spoken]) -> None:
         for message, part in said:
+            self._open = True
             await self._line.send(message)
             self._pieces += 1
             if part is not None:
@@ -202,7 +203,7 @@ class Speaker:
             if self._wants.blocking(call["name"]):
                 self.talk.pending[call["id"]] = None
         await self._line.send({"toolCall": {"functionCalls": calls}})
-        if self.talk.pending and not self._wants.third:
+        if not self._wants.third:
             await self._complete()
 
     async def _give_up(self) -> None:

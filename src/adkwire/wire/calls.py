@@ -16,6 +16,8 @@ those cannot say is in our stamp on them. A bad end is one by failure or abort.
 |                           |               |          | when its output comes with it                        |
 | ASKED                     | no            | DENIED   | tool-approval-response                               |
 | ASKED                     | expiry        | EXPIRED  | nothing: nobody gave a verdict                       |
+| APPROVED (not browser)    | placeholder   | ASKED    | nothing: it was left before it began, and its verdict |
+|                           |               |          | is told again                                        |
 | DENIED                    | response, end | SETTLED  | tool-output-denied, once no call of the step waits   |
 | any other but SETTLED     | response      | SETTLED  | tool-output-available or tool-output-error           |
 | any that waits for nobody | end           | SETTLED  | tool-output-error                                    |
@@ -234,6 +236,12 @@ class Calls:
         out.append(c.ToolApprovalResponse(approval_id=fr.id, approved=approved, reason=reason))
         if approved:
             self._approve(call, stamp, out)
+
+    def leave(self, call_id: str) -> None:
+        """An approved call was left before it began; whoever goes on with it is told the verdict again."""
+        call = self._all.get(call_id)
+        if call is not None and call.phase is Phase.APPROVED and not call.browser:
+            call.phase = Phase.ASKED
 
     def provided(self, part: "types.Part", out: Out) -> None:
         """A tool that the provider ran itself, its call or its answer. No step waits for it."""

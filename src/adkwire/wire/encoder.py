@@ -383,9 +383,11 @@ class Encoder:
             if event.author == "user":  # ADK itself answers its question when a run is aborted: that is no verdict
                 self._calls.decide(fr, stamped(event, "verdicts", fr.id), out)
             return
-        is_placeholder = fr.id in event.actions.requested_tool_confirmations
+        if fr.id in event.actions.requested_tool_confirmations:
+            self._calls.leave(fr.id)
+            return
         bare = stamped(event, "outputs", fr.id).get("bare") is True
-        if is_placeholder or not self._calls.respond(fr, out, bare=bare):
+        if not self._calls.respond(fr, out, bare=bare):
             return
         for part in fr.parts or ():
             if part.inline_data is not None:

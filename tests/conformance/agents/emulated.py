@@ -1,63 +1,86 @@
-"""The tools of `gated.py` behind ADK's real `Gemini` class, which talks to an emulator in this process.
+"""The agents of `gated.py` behind ADK's real `Gemini` class, which talks to an emulator in this process.
 
-MODEL names the model, and by that the dialect of Live. `discards yes`, typed in any chat but a live one, lets an
-interruption make calls void that have no response yet; `discards no` leaves them open.
+What a model does is written there; the emulator plays it on Gemini's wire. MODEL names the model, and by that the
+dialect of Live. With DISCARDS an interruption makes the calls void that have no response yet; without, it leaves them
+open.
 """
 
-import asyncio
 import os
-import threading
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
-from gated import TOOLS, heard, script
+import gated
+from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models import Gemini
 from google.adk.models.llm_request import LlmRequest
+from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
-from adkwire.testing import GeminiEmulator, GeminiLiveStep, GeminiRequest, GeminiStep, Hear, LiveTurn, Say
+from adkwire.testing import (
+    Drop,
+    Fail,
+    GeminiEmulator,
+    GeminiLiveStep,
+    GeminiRequest,
+    GeminiStep,
+    Hear,
+    HttpError,
+    LiveTurn,
+    ScriptedModel,
+    Step,
+)
+
+MODEL = os.environ["MODEL"]
+NAME = re.compile(r'Your internal name is "(\w+)"')
+
+
+def _agents(agent: BaseAgent) -> Iterator[LlmAgent]:
+    """All that have a model."""
+    tools: list[Any] = getattr(agent, "tools", [])
+    if isinstance(agent, LlmAgent):
+        yield agent
+    for below in (*agent.sub_agents, *(tool.agent for tool in tools if isinstance(tool, AgentTool))):
+        yield from _agents(below)
+
+
+def _script(agent: LlmAgent) -> Callable[[LlmRequest], Iterable[Step]]:
+    return cast("ScriptedModel", agent.model).steps
+
+
+def _steps(setting: dict[str, Any], contents: list[dict[str, Any]]) -> Iterable[Step]:
+    """What the agent does that is asked: its instruction says which one it is."""
+    instruction = " ".join(part["text"] for part in setting["systemInstruction"]["parts"])
+    (name,) = NAME.findall(instruction)
+    return scripts[name](LlmRequest(contents=[_content(raw) for raw in contents]))
 
 
 def _content(raw: dict[str, Any]) -> types.Content:
     content = types.Content.model_validate(raw)
     for part in content.parts or ():
         if part.inline_data and (part.inline_data.mime_type or "").startswith("audio/"):
-            part.text, part.inline_data = heard(part.inline_data.data or b""), None
+            part.text, part.inline_data = gated.heard(part.inline_data.data or b""), None
     return content
 
 
-def _steps(contents: list[types.Content]) -> Iterable[Any]:
-    return script(LlmRequest(contents=contents))
-
-
 def _live(turn: LiveTurn) -> Iterable[GeminiLiveStep]:
-    understood: list[GeminiLiveStep] = [Hear(heard(turn.sound))] if turn.sound else []
-    return [*understood, *cast("Iterable[GeminiLiveStep]", _steps([_content(raw) for raw in turn.contents]))]
+    if turn.sound:
+        yield Hear(gated.heard(turn.sound))
+    for step in _steps(turn.session.setup, turn.contents):
+        yield Drop(1008, str(step.error)) if isinstance(step, Fail) else cast("GeminiLiveStep", step)
 
 
 def _asked(request: GeminiRequest) -> Iterable[GeminiStep]:
-    contents = [_content(raw) for raw in request.contents]
-    last = (contents[-1].parts or [types.Part()])[0].text or ""
-    if last.startswith("discards "):
-        emulator.live.discards = last == "discards yes"
-        return [Say("Very well.")]
-    return cast("Iterable[GeminiStep]", _steps(contents))
+    for step in _steps(request.body, request.contents):
+        yield HttpError(500, "INTERNAL", str(step.error)) if isinstance(step, Fail) else cast("GeminiStep", step)
 
 
-def _serve(ready: threading.Event) -> None:
-    async def serve() -> None:
-        async with emulator:
-            ready.set()
-            await asyncio.Event().wait()
-
-    asyncio.run(serve())
-
-
-emulator = GeminiEmulator(script=_asked, live=_live)
-is_ready = threading.Event()
+root_agent = gated.root_agent
+scripts = {agent.name: _script(agent) for agent in _agents(root_agent)}
 # It ends with the process.
-threading.Thread(target=_serve, args=[is_ready], daemon=True).start()
-is_ready.wait()
+emulator = GeminiEmulator(script=_asked, live=_live).__enter__()
+emulator.live.discards = bool(os.environ["DISCARDS"])
 os.environ.update(emulator.environment)
-root_agent = LlmAgent(name="emulated", model=Gemini(model=os.environ["MODEL"]), tools=TOOLS)
+for agent in _agents(root_agent):
+    agent.model = Gemini(model=MODEL)

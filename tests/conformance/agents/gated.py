@@ -9,6 +9,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
@@ -27,8 +28,27 @@ from adkwire import client_tool
 from adkwire.testing import Call, Fail, Manner, Say, ScriptedModel, Step, Wait
 
 LEDGER = Path(os.environ["LEDGER"])
-begun: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-released: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+
+class Signal(asyncio.Event):
+    """One that is set in one thread and waited for in another: a model may have a thread of its own."""
+
+    def __init__(self) -> None:
+        self._told: Future[None] = Future()
+
+    def set(self) -> None:
+        """Wake all who wait."""
+        if not self._told.done():
+            self._told.set_result(None)
+
+    async def wait(self) -> Literal[True]:
+        """Until it is set."""
+        await asyncio.shield(asyncio.wrap_future(self._told))
+        return True
+
+
+begun: defaultdict[str, Signal] = defaultdict(Signal)
+released: defaultdict[str, Signal] = defaultdict(Signal)
 
 
 def did(what: str, context: ToolContext) -> None:
@@ -91,6 +111,12 @@ def lend(amount: int, tool_context: ToolContext) -> dict[str, int]:
     """Lends; an approval of it may stand."""
     did(f"lend {amount}", tool_context)
     return {"lent": amount}
+
+
+def order(amount: int, tool_context: ToolContext) -> dict[str, int]:
+    """Orders, and the model need not wait for it."""
+    did(f"order {amount}", tool_context)
+    return {"ordered": amount}
 
 
 def haggle(amount: int, tool_context: ToolContext) -> dict[str, Any]:
@@ -182,8 +208,9 @@ def _sum(text: str) -> Call:
     return Call("add", {"a": int(a), "b": int(b)})
 
 
+OF_AN_AMOUNT = ("pay", "owe", "slow", "soon", "later", "tip", "lend", "order", "haggle", "trust")
 VERBS: Mapping[str, Callable[[str], Step]] = {
-    **{name: _amount(name) for name in ("pay", "owe", "slow", "soon", "later", "tip", "lend", "haggle", "trust")},
+    **{name: _amount(name) for name in OF_AN_AMOUNT},
     **{name: _plain(name) for name in ("crash", "forbid", "where", "clock")},
     "add": _sum,
     "put": lambda value: Call("put", {"value": json.loads(value)}),
@@ -258,9 +285,16 @@ def _shop(name: str) -> SequentialAgent:  # pyright: ignore[reportDeprecated]
     return SequentialAgent(name=name, sub_agents=[_till(f"{name}_till"), closing])  # pyright: ignore[reportDeprecated]
 
 
+def _in_the_background() -> FunctionTool:
+    tool = FunctionTool(order, require_confirmation=True)
+    tool.behavior = types.Behavior.NON_BLOCKING
+    return tool
+
+
 TOOLS: list[Any] = [
     *(FunctionTool(tool, require_confirmation=True) for tool in (pay, owe, put, slow, soon, later, crash, lend, trust)),
     FunctionTool(tip, require_confirmation=is_generous),
+    _in_the_background(),
     haggle,
     add,
     erase,

@@ -1,15 +1,13 @@
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
 import { answersSent } from "./answers-sent.js";
 import { LiveAnswer } from "./live-answer.js";
-import { LiveAnswers } from "./live-answers.js";
 import type { LiveAttachment } from "./live-attachment.js";
 import { LiveCalls } from "./live-calls.js";
 import type { LiveChatTransportOptions } from "./live-chat-transport-options.js";
 import type { LiveFrame, LiveInterruption, LiveReady, ToolResultData, TurnFrame } from "./live-frames.js";
-import { liveFrame } from "./live-frames.js";
-import { LiveSocket } from "./live-socket.js";
+import { LiveLine } from "./live-line.js";
 import { LiveSound } from "./live-sound.js";
-import { type AudioInput, type LiveDropped, LiveUplink, type VideoFrame } from "./live-uplink.js";
+import type { AudioInput, LiveDropped, VideoFrame } from "./live-uplink.js";
 import type { MediaFrame } from "./media-frame.js";
 import { newId } from "./new-id.js";
 import { NotConnected } from "./not-connected.js";
@@ -18,14 +16,9 @@ import { resolve } from "./resolve.js";
 import type { SendOptions } from "./send-options.js";
 import { socketError } from "./socket-error.js";
 import { readServerFrame } from "./socket-frames.js";
-import { SocketOpening } from "./socket-opening.js";
-import type { ResilientWebSocketOptions, SocketState, SocketStateDetail } from "./socket-options.js";
-import { socketUrl } from "./socket-url.js";
 
 type Asking = Pick<ReconnectOptions, "chatId" | "headers" | "body"> & { abortSignal?: AbortSignal | undefined };
 
-const OPEN = 1;
-const CLOSED = "the transport was closed";
 const UNATTACHED = "The server has begun a turn and there is no chat to show it: attach(chat, transport).";
 
 /**
@@ -35,20 +28,16 @@ const UNATTACHED = "The server has begun a turn and there is no chat to show it:
 export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatTransport<M> {
   /** A resumed answer comes whole, from its first chunk. */
   readonly resumeStreamIsReplay = true;
-  private opening: SocketOpening<LiveSocket> | undefined;
-  private socket: LiveSocket | undefined;
   private attachment: LiveAttachment | undefined;
-  private isConnected = false;
   private hasBeenReady = false;
   private readonly open = new Map<string, LiveAnswer>();
   /** Turns of the server that the chat has not yet asked for. */
   private readonly begun = new Map<string, LiveAnswer>();
   /** Answers that have come whole and that the chat still reads. */
   private readonly reading = new Set<Promise<void>>();
-  private readonly answers = new LiveAnswers();
+  private readonly line: LiveLine;
   private readonly calls: LiveCalls;
   private readonly sound: LiveSound;
-  private readonly uplink: LiveUplink;
 
   constructor(private readonly options: LiveChatTransportOptions) {
     this.calls = new LiveCalls(
@@ -56,13 +45,18 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
       (data) => void this["~answer"](data).catch((error: Error) => this["~failed"](error)),
       (messageId, toolCallId) => this.attachment?.calls(messageId).some(({ part }) => part.toolCallId === toolCallId) ?? false,
     );
-    this.sound = new LiveSound(options, (frame) => this.post(frame));
-    this.uplink = new LiveUplink((frame) => this.post(frame));
+    this.sound = new LiveSound(options, (frame) => this.line.post(frame));
+    this.line = new LiveLine(options, {
+      frame: (frame) => this.heard(frame),
+      media: (frame) => this.media(frame),
+      received: (data, error) => this.received(data, error),
+      ended: (error) => this.ended(error),
+    });
   }
 
   /** Sound and pictures that could not leave, since the connection was away. */
   get dropped(): LiveDropped {
-    return { ...this.uplink.dropped };
+    return { ...this.line.uplink.dropped };
   }
 
   async sendMessages(options: SendOptions<M>): Promise<ReadableStream<UIMessageChunk>> {
@@ -88,30 +82,28 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   /** End what is being said: here at once, then on the server. */
   async interrupt(reason: "user_abort" | "timeout" | "error" = "user_abort"): Promise<void> {
     this.sound.hush();
-    (await this.existing()).send(liveFrame("interrupt", { reason }));
+    await this.line.interrupt(reason);
   }
 
   /** The user begins to speak: by a button (`ptt`), or as heard (`vad`). Ends what is being said. */
   async startAudio(source: "ptt" | "vad" = "ptt"): Promise<void> {
     this.sound.hush();
-    await this.connection().catch(notConnected);
-    this.uplink.start(source);
+    await this.line.startAudio(source);
   }
 
   /** The user has spoken. */
   async stopAudio(): Promise<void> {
-    await this.existing();
-    this.uplink.stop();
+    await this.line.stopAudio();
   }
 
   /** Sound of the microphone, 16 kHz mono s16. False: the connection is away, so it was dropped, and counted. */
   sendAudioChunk(chunk: AudioInput): boolean {
-    return this.uplink.audio(chunk);
+    return this.line.uplink.audio(chunk);
   }
 
   /** A JPEG or PNG of the camera or the screen. False: it was dropped, and counted. */
   async sendVideoFrame(frame: VideoFrame): Promise<boolean> {
-    return this.uplink.video(frame);
+    return this.line.uplink.video(frame);
   }
 
   /**
@@ -130,8 +122,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
 
   /** End the live run and the socket; what is being written ends as far as it has come. A later message opens a new one. */
   close(): void {
-    this.post(liveFrame("close"));
-    this.opening?.end(new NotConnected(CLOSED));
+    this.line.close();
   }
 
   /** @internal */
@@ -141,11 +132,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
 
   /** @internal Send an answer to a call without showing it. */
   async "~answer"(data: ToolResultData): Promise<void> {
-    const { frame, done } = this.answers.add(data);
-    // A connection that is being made begins with all answers that are on their way.
-    if (frame !== undefined && this.socket?.readyState === OPEN) this.socket.post(frame);
-    else this.connection().catch((error: Error) => this.answers.fail(error.message));
-    await done;
+    await this.line.answer(data);
   }
 
   /** @internal Send an answer to a call beside the answer that is being read. When none is, the chat sends it by itself. */
@@ -203,7 +190,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
 
   private async request(content: object, signal: AbortSignal | undefined, failed?: () => void): Promise<LiveAnswer> {
     signal?.throwIfAborted();
-    const socket = await this.connection().catch((error: unknown) => {
+    const socket = await this.line.open().catch((error: unknown) => {
       failed?.();
       throw error;
     });
@@ -228,74 +215,15 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     this.begun.delete(requestId);
     this.sound.hush();
     answer.fail(signal?.reason instanceof Error ? signal.reason : new DOMException("The answer is not wanted.", "AbortError"));
-    if (this.socket?.readyState === OPEN) this.socket.send(JSON.stringify({ type: "abort", requestId }));
+    this.line.abort(requestId);
   }
 
-  /** The socket, once it is open, or a new one. */
-  private connection(): Promise<LiveSocket> {
-    this.opening ??= this.connect();
-    return this.opening.opened;
-  }
-
-  /** The socket, once it is open, if there is one at all. */
-  private async existing(): Promise<LiveSocket> {
-    if (this.opening === undefined) throw new NotConnected();
-    return this.opening.opened.catch(notConnected);
-  }
-
-  private connect(): SocketOpening<LiveSocket> {
-    const opening: SocketOpening<LiveSocket> = new SocketOpening(() => this.dial(), {
-      received: (data, error) => this.received(data, error),
-      ended: (error) => this.ended(opening, error),
-    });
-    return opening;
-  }
-
-  private async dial(): Promise<LiveSocket> {
-    const { url, chat, client } = this.options;
-    const address = socketUrl(url, { chat, ...(client !== undefined && { client }) });
+  private ended(error: Error): void {
     this.hasBeenReady = false;
-    this.socket = new LiveSocket(address, this.socketOptions(), {
-      frame: (frame) => this.heard(frame),
-      media: (frame) => this.media(frame),
-    });
-    return this.socket;
-  }
-
-  private socketOptions(): ResilientWebSocketOptions {
-    const { WebSocket, token, headers, backoff, pingInterval, silence, timeout, onNotice, latencyCallback } = this.options;
-    return {
-      ...given({ WebSocket, token, headers, backoff, pingInterval, silence, connectTimeout: timeout, onNotice }),
-      ...given({ onLatency: latencyCallback }),
-      onState: (state, detail) => this.became(state, detail),
-    };
-  }
-
-  private became(state: SocketState, { reason = "" }: SocketStateDetail): void {
-    if (state === "open") return this.connected();
-    if (!this.isConnected) return;
-    this.isConnected = false;
-    this.options.onDisconnect?.({ reason, final: state === "closed" });
-  }
-
-  private connected(): void {
-    this.isConnected = true;
-    for (const frame of this.answers.again()) this.post(frame);
-    this.uplink.connected();
-  }
-
-  private post(frame: string | ArrayBuffer): boolean {
-    return this.socket?.post(frame) ?? false;
-  }
-
-  private ended(opening: SocketOpening<LiveSocket>, error: Error): void {
-    if (this.opening !== opening) return;
-    this.opening = this.socket = undefined;
     const isClosed = error instanceof NotConnected;
     for (const answer of this.open.values()) isClosed ? answer.leave() : answer.fail(error);
     this.open.clear();
     this.begun.clear();
-    this.answers.fail(error.message);
     this.sound.stop();
     if (!isClosed) this["~failed"](error);
   }
@@ -319,7 +247,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
         this.interrupted(frame);
         return true;
       case "call-settled":
-        this.answers.taken(frame.toolCallId, frame.approvalId);
+        this.line.answers.taken(frame.toolCallId, frame.approvalId);
         this.attachment?.settled(frame);
         return true;
       case "failed":
@@ -339,7 +267,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   /** Tell what waits in messages that were loaded. */
   private tellLoaded(): void {
     for (const { messageId, part } of this.attachment?.calls() ?? []) {
-      if (!this.answers.has(part.toolCallId)) this.calls.loaded(messageId, part);
+      if (!this.line.answers.has(part.toolCallId)) this.calls.loaded(messageId, part);
     }
   }
 
@@ -350,7 +278,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     answer.messageId = turn.messageId;
     answer.begin();
     this.begun.set(turn.requestId, answer);
-    this.socket?.adopt(turn.requestId, this.options.chat);
+    this.line.adopt(turn.requestId);
     this.attachment.turn(turn, Promise.all(this.reading));
   }
 
@@ -364,7 +292,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   /** Whether a failure was no request's: those tell their chat. */
   private refused(failure: LiveFrame & { type: "failed" }): boolean {
     const error = socketError(failure.text, failure.code || undefined, this.options.chat, undefined);
-    if (this.answers.refused(failure, error)) return true;
+    if (this.line.answers.refused(failure, error)) return true;
     if (failure.requestId !== undefined) return false;
     this["~failed"](error);
     return true;
@@ -397,8 +325,8 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     answer.chunk(chunk);
     this.calls.chunk(chunk, answer);
     if (chunk.type === "tool-approval-request") answer.whenRead(() => this.attachment?.asked(chunk.approvalId));
-    if (chunk.type === "tool-input-available") this.answers.taken(chunk.toolCallId);
-    if (chunk.type.startsWith("tool-output-")) this.answers.settled((chunk as { toolCallId: string }).toolCallId);
+    if (chunk.type === "tool-input-available") this.line.answers.taken(chunk.toolCallId);
+    if (chunk.type.startsWith("tool-output-")) this.line.answers.settled((chunk as { toolCallId: string }).toolCallId);
   }
 
   private over(requestId: string, answer: LiveAnswer, end: () => void): void {
@@ -407,10 +335,6 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     this.reading.add(answer.drained);
     void answer.drained.then(() => this.reading.delete(answer.drained));
   }
-}
-
-function notConnected(error: Error): never {
-  throw error instanceof NotConnected ? error : new NotConnected(error.message, { cause: error });
 }
 
 function unlessClosed(error: Error): undefined {
@@ -427,10 +351,4 @@ function resultData(toolCallId: string, result: unknown, status: "approved" | "r
 function since<M extends UIMessage>(messages: M[], messageId: string | undefined): M[] {
   const at = messageId === undefined ? -1 : messages.findIndex(({ id }) => id === messageId);
   return at < 0 ? messages.slice(-1) : messages.slice(at);
-}
-
-/** The options that were given: some must not be undefined. */
-function given<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof T]: Exclude<T[K], undefined> };
 }

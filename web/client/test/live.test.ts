@@ -144,12 +144,7 @@ describe.each(majors)("ai $version", (major) => {
   });
 
   test("a call that was parked is answered by the chat's own message", async () => {
-    const before = new LivePage(major);
-    void before.chat.sendMessage({ text: "pay 50 to Hanako" }).catch(() => undefined);
-    await before.asked(1);
-    before.transport.close();
-    const messages = await parked(before.chat.id);
-    const page = new LivePage(major, { chatId: before.chat.id, messages });
+    const page = await parked(major);
     page.answer((await page.asked(1))[0], true);
     await expect.poll(() => page.calls("output-available").length).toBe(1);
     await page.ready();
@@ -158,12 +153,7 @@ describe.each(majors)("ai $version", (major) => {
   });
 
   test("a call that was parked is answered by sendToolResult, and the turn that follows is shown", async () => {
-    const before = new LivePage(major);
-    void before.chat.sendMessage({ text: "pay 50 to Hanako" }).catch(() => undefined);
-    await before.asked(1);
-    before.transport.close();
-    const messages = await parked(before.chat.id);
-    const page = new LivePage(major, { chatId: before.chat.id, messages });
+    const page = await parked(major);
     const [payment] = await page.asked(1);
     await page.transport.sendToolResult(payment?.toolCallId ?? "", undefined, "approved");
     await expect.poll(() => page.calls("output-available").length).toBe(1);
@@ -233,10 +223,15 @@ test("the chat of @ai-sdk/react", async () => {
   transport.close();
 });
 
-/** The history of a chat in which a call waits and nothing is being written. */
-async function parked(chatId: string): Promise<LivePage["chat"]["messages"]> {
+/** A page that is loaded when its call waits and nothing is being written. */
+async function parked(major: (typeof majors)[number]): Promise<LivePage> {
+  const before = new LivePage(major);
+  const { id: chatId } = before.chat;
+  void before.chat.sendMessage({ text: "pay 50 to Hanako" }).catch(() => undefined);
+  await before.asked(1);
+  before.transport.close();
   const load = async (): Promise<{ pending: unknown[]; active: unknown; messages: LivePage["chat"]["messages"] }> =>
     (await (await fetch(`${url}/api/chats/${chatId}`)).json()) as never;
   await expect.poll(load).toMatchObject({ pending: [{ kind: "approval" }], active: null });
-  return (await load()).messages;
+  return new LivePage(major, { chatId, messages: (await load()).messages });
 }
