@@ -1183,13 +1183,6 @@ LIVE = [
         "runs/test_live_turns.py::TestTheTable",
     ),
     Mutant(
-        "what the user types is said by the model",
-        "runs/live_turns.py",
-        '    if event.author == "user":\n        return False\n',
-        "",
-        "runs/test_live_turns.py::TestTheTable",
-    ),
-    Mutant(
         "a late transcript goes to the turn at hand",
         "runs/live_turns.py",
         "        if event.input_transcription is not None:\n            return self._utterance or self.utter()\n"

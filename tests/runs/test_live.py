@@ -96,6 +96,14 @@ async def test_a_noise_is_not_thought_about_for_ever(monkeypatch: pytest.MonkeyP
         assert await here.messages() == []
 
 
+async def test_nobody_thinks_about_silence() -> None:
+    async with house([[Say("Yes?")]]) as here:
+        await here.link.activity(start=True)
+        await here.link.activity(start=False)
+        assert here.ear.states == []
+        assert (await (await here.say("hello")).rest()).text == "Yes?"
+
+
 @pytest.mark.parametrize("modality", MODALITIES)
 async def test_interrupt_keeps_what_was_said(modality: Modality) -> None:
     hold = asyncio.Event()

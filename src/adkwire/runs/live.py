@@ -65,6 +65,8 @@ class LiveRun:
         self._calls = LiveCalls(key, keeper.adk, self._floor, self.audience)
         self._connection: Connection | None = None
         self._speaking = False
+        self._sound = False
+        """Whether there was sound of who speaks."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
         self._showing = Showing(key, keeper, self._floor, self._calls, self.audience, self._silence)
@@ -193,7 +195,7 @@ class LiveRun:
     async def activity(self, *, start: bool) -> None:
         """The user begins to speak, which ends what is being said, or has spoken."""
         if not start:
-            if self._speaking:
+            if self._speaking and self._sound:
                 self.audience.enter("thinking")
                 self._spawn(self._listen_again(), "heard-nothing")
             self.unplug()
@@ -206,7 +208,7 @@ class LiveRun:
             # Somebody else may be speaking, who is not heard any more.
             self.unplug()
             self._floor.turns.utter()
-            self._speaking = True
+            self._speaking, self._sound = True, False
             connection.queue.send_activity_start()
             self.audience.enter("listening")
 
@@ -232,6 +234,7 @@ class LiveRun:
         if not self._speaking or self._connection is None:
             return False
         self._connection.queue.send_sound(pcm)
+        self._sound = True
         return True
 
     def unplug(self) -> None:

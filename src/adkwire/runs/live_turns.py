@@ -328,8 +328,6 @@ def says(event: Event) -> bool:
     """Whether the model says something in an event: words, sound, a picture or a call."""
     transcript = event.output_transcription
     parts = (event.content.parts if event.content is not None else None) or ()
-    if event.author == "user":
-        return False
     return bool(transcript is not None and transcript.text) or any(part.function_response is None for part in parts)
 
 

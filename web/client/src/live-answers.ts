@@ -66,8 +66,8 @@ export class LiveAnswers {
   }
 
   /** No connection comes any more. */
-  fail(reason: string): void {
-    for (const answer of this.pending.values()) answer.reject(new NotConnected(reason));
+  fail(error: Error): void {
+    for (const answer of this.pending.values()) answer.reject(NotConnected.because(error));
     this.pending.clear();
   }
 }

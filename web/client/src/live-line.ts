@@ -54,7 +54,7 @@ export class LiveLine {
     const { frame, done } = this.answers.add(data);
     // A connection that is being made begins with all answers that are on their way.
     if (frame !== undefined && this.socket?.readyState === OPEN) this.socket.post(frame);
-    else this.open().catch((error: Error) => this.answers.fail(error.message));
+    else this.open().catch((error: Error) => this.answers.fail(error));
     await done;
   }
 
@@ -130,13 +130,13 @@ export class LiveLine {
   private ended(opening: SocketOpening<LiveSocket>, error: Error): void {
     if (this.opening !== opening) return;
     this.opening = this.socket = undefined;
-    this.answers.fail(error.message);
+    this.answers.fail(error);
     this.owner.ended(error);
   }
 }
 
 function notConnected(error: Error): never {
-  throw error instanceof NotConnected ? error : new NotConnected(error.message, { cause: error });
+  throw NotConnected.because(error);
 }
 
 /** The options that were given: some must not be undefined. */

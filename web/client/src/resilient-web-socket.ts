@@ -329,7 +329,7 @@ export function resilientWebSocket(
 
 function globalWebSocket(): SocketConstructor {
   if (typeof WebSocket !== "undefined") return WebSocket;
-  throw new Error("There is no WebSocket here. Give one: resilientWebSocket({ WebSocket }), for example of `ws`.");
+  throw new Error("There is no WebSocket here. Give one as the option WebSocket, for example that of `ws`.");
 }
 
 /** A browser cannot send headers with a socket: the token goes as a subprotocol, or in the query if it cannot. */

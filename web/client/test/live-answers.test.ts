@@ -68,9 +68,13 @@ describe("answers to calls", () => {
   test("reject when no connection comes any more", async () => {
     const answers = new LiveAnswers();
     const { done } = answers.add(OUTPUT);
-    answers.fail("closed");
+    const [why, known] = [new Error("closed"), new NotConnected("known")];
+    answers.fail(why);
     await expect(done).rejects.toThrow(NotConnected);
     await expect(done).rejects.toThrow("There is no connection to the server: closed");
+    const next = answers.add(OUTPUT);
+    answers.fail(known);
+    await expect(next.done).rejects.toBe(known);
     expect(again(answers)).toEqual([]);
   });
 });

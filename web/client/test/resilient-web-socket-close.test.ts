@@ -153,7 +153,7 @@ describe("in a page", () => {
 
 describe("where there is no WebSocket", () => {
   it.runIf(typeof globalThis.WebSocket === "undefined")("it says what to do", () => {
-    expect(() => new ResilientWebSocket(server.url)).toThrow("resilientWebSocket({ WebSocket })");
+    expect(() => new ResilientWebSocket(server.url)).toThrow("Give one as the option WebSocket");
   });
 
   it("an address that no socket takes ends it with the reason", async () => {
