@@ -51,6 +51,8 @@ class AttachedChat implements LiveAttachment {
   private readonly heard = new Map<string, TranscriptText>();
   /** Questions that were approved, here or elsewhere. Not calls: some models number those anew in each answer. */
   private readonly approved = new Map<string, true>();
+  /** Calls that were answered beside the chat while it was idle: it still waits for them, and would not send the others. */
+  private readonly answeredBeside = new Map<string, true>();
 
   constructor(
     private readonly chat: AttachableChat,
@@ -96,6 +98,7 @@ class AttachedChat implements LiveAttachment {
     if (APPROVED.has(state)) return approvalId === undefined ? undefined : this.approvedElsewhere(approvalId);
     const message = this.chat.messages.findLast(({ parts }) => parts.some((part) => isMeant(part, call)));
     if (!message || this.transport["~isWriting"](message.id)) return;
+    if (state === "answered") remember(this.answeredBeside, keyOf(message.id, call.toolCallId), true);
     const parts = message.parts.map((part) => (isMeant(part, call) ? settledPart(part, state) : part));
     this.edit(message.id, () => ({ ...message, parts }));
   }
@@ -150,16 +153,22 @@ class AttachedChat implements LiveAttachment {
     return this.chat.sendMessage(message as never, options);
   }
 
-  /** Show an answer, and while one is being written tell the server. Else the chat sends it by itself. */
+  /** Show an answer, and tell the server while one is being written, or the chat would not. Else it sends it by itself. */
   private give(data: ToolResultData | undefined, call: Shown | undefined, show: () => unknown): unknown {
     if (!data) return show();
-    const told = this.transport["~tell"](data);
+    const told = this.transport[call && this.isStuck(call) ? "~answer" : "~tell"](data);
     const shown = show();
     told.catch((error: Error) => {
       void this.reopen(data, call, shown, error);
       this.transport["~failed"](error);
     });
     return shown;
+  }
+
+  /** Whether the chat waits for a call beside this one that the server does not wait for any more. */
+  private isStuck({ messageId, part: { toolCallId } }: Shown): boolean {
+    return this.calls(messageId).some(({ part }) =>
+      part.toolCallId !== toolCallId && isWaiting(part) && this.answeredBeside.has(keyOf(messageId, part.toolCallId)));
   }
 
   /** The server does not take an answer, and the call still waits: it is shown as it was, so that it can be answered. */
@@ -188,6 +197,14 @@ class AttachedChat implements LiveAttachment {
   private edit(messageId: string, change: (message: Message) => Message): void {
     this.chat.messages = this.chat.messages.map((message) => (message.id === messageId ? change(message) : message));
   }
+}
+
+function keyOf(messageId: string, toolCallId: string): string {
+  return JSON.stringify([messageId, toolCallId]);
+}
+
+function isWaiting({ state }: ToolPart): boolean {
+  return state === "approval-requested" || state === "input-available";
 }
 
 function callsIn({ id, parts }: Message): Shown[] {

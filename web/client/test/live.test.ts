@@ -163,6 +163,17 @@ describe.each(majors)("ai $version", (major) => {
     page.transport.close();
   });
 
+  test.each([true, false])("one of two parked calls is answered beside the chat (%s), and the other by it", async (approved) => {
+    const page = await parked(major, "pay 50 to Hanako and pay 60 to Taro", 2);
+    const [first, second] = await page.asked(2);
+    await page.transport.sendToolResult(first?.toolCallId ?? "", undefined, approved ? "approved" : "rejected");
+    page.answer(second, true);
+    await expect.poll(() => page.calls("output-available").length).toBe(approved ? 2 : 1);
+    await page.ready();
+    expect([page.chat.messages.length, page.count("send"), page.errors]).toEqual([2, 0, []]);
+    page.transport.close();
+  });
+
   test("a page that is loaded while a call waits goes on with it, and so does the one before", async () => {
     const first = new LivePage(major);
     const answered = first.chat.sendMessage({ text: "pay 50 to Hanako" });
@@ -223,15 +234,15 @@ test("the chat of @ai-sdk/react", async () => {
   transport.close();
 });
 
-/** A page that is loaded when its call waits and nothing is being written. */
-async function parked(major: (typeof majors)[number]): Promise<LivePage> {
+/** A page that is loaded when its calls wait and nothing is being written. */
+async function parked(major: (typeof majors)[number], text = "pay 50 to Hanako", calls = 1): Promise<LivePage> {
   const before = new LivePage(major);
   const { id: chatId } = before.chat;
-  void before.chat.sendMessage({ text: "pay 50 to Hanako" }).catch(() => undefined);
-  await before.asked(1);
+  void before.chat.sendMessage({ text }).catch(() => undefined);
+  await before.asked(calls);
   before.transport.close();
   const load = async (): Promise<{ pending: unknown[]; active: unknown; messages: LivePage["chat"]["messages"] }> =>
     (await (await fetch(`${url}/api/chats/${chatId}`)).json()) as never;
-  await expect.poll(load).toMatchObject({ pending: [{ kind: "approval" }], active: null });
+  await expect.poll(load).toMatchObject({ pending: Array.from({ length: calls }, () => ({ kind: "approval" })), active: null });
   return new LivePage(major, { chatId, messages: (await load()).messages });
 }
