@@ -12,8 +12,7 @@ from adkwire.testing import Call, Say, ScriptedModel
 from tests.runs.conftest import Open
 from tests.runs.gated import Till, agree, responses
 from tests.runs.pages import Page
-
-PAY = Call("pay", {"amount": 5}, "c1")
+from tests.runs.payments import PAY
 
 
 def paying() -> ScriptedModel:

@@ -17,13 +17,9 @@ from tests.runs.chats import Answer, heard, plain
 from tests.runs.conftest import Open
 from tests.runs.gated import Till, agree, clock
 from tests.runs.pages import Page, refused
+from tests.runs.payments import PAY, calling
 
-PAY = Call("pay", {"amount": 5}, "c1")
 old_kinds = pytest.mark.filterwarnings("ignore:.*deprecated in favor of Workflow:DeprecationWarning")
-
-
-def calling(*calls: Call) -> ScriptedModel:
-    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
 
 
 def office(kind: str, *members: LlmAgent) -> Any:

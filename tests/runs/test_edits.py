@@ -6,16 +6,11 @@ import pytest
 from google.adk.tools.function_tool import FunctionTool
 
 from adkwire import Policy, Rule
-from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.testing import Call
 from tests.runs.conftest import Make, Open
 from tests.runs.gated import Till, agree, responses, where
 from tests.runs.pages import Page, lines, refused
-
-PAY = Call("pay", {"amount": 5}, "c1")
-
-
-def calling(*calls: Call) -> ScriptedModel:
-    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
+from tests.runs.payments import PAY, calling
 
 
 def about(page: Page) -> dict[str, Any]:

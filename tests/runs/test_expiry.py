@@ -7,18 +7,14 @@ import pytest
 
 from adkwire import Policy, Rule
 from adkwire.runs.own_events import EXPIRED
-from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.testing import Call
 from tests.gate.records import Clock
 from tests.runs.conftest import Make, Open
 from tests.runs.gated import Till, agree, clock, responses, where
 from tests.runs.pages import START, WAITS, Page, finished, lines, refusal, refused
+from tests.runs.payments import PAY, calling
 
-PAY = Call("pay", {"amount": 5}, "c1")
 LATE = "Too late: nobody answered in time, and the call was not executed."
-
-
-def calling(*calls: Call) -> ScriptedModel:
-    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
 
 
 async def pass_time(page: Page, time: Clock, seconds: float) -> None:

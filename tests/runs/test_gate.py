@@ -13,8 +13,8 @@ from tests.runs.chats import Chat, text_of
 from tests.runs.conftest import Make, Open
 from tests.runs.gated import Till, agree, responses
 from tests.runs.pages import START, STEP, STEPPED, WAITS, Page, finished, lines, refusal, refused, spoken
+from tests.runs.payments import PAY
 
-PAY = Call("pay", {"amount": 5}, "c1")
 ANNOUNCED = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "pay", "input": {"amount": 5}}
 QUESTION = [
     {"type": "tool-approval-request", "approvalId": "ask c1", "toolCallId": "c1"},

@@ -12,13 +12,12 @@ from adkwire.runs.bridge import Bridge
 from adkwire.runs.own_events import STOPPED, SUPERSEDED
 from adkwire.stores.base import CallRow
 from adkwire.stores.memory import MemoryGateStore
-from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.testing import Say, ScriptedModel
 from tests.runs.chats import assert_legal, chat_with, scripted, tool_parts
 from tests.runs.conftest import Make
 from tests.runs.gated import Till
 from tests.runs.pages import Page
-
-PAY = Call("pay", {"amount": 5}, "c1")
+from tests.runs.payments import PAY
 
 
 class Trouble(MemoryGateStore):

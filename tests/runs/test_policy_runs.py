@@ -13,8 +13,8 @@ from adkwire.testing import Call, Say, ScriptedModel
 from tests.runs.conftest import Make, Open
 from tests.runs.gated import Till, agree, clock, responses, where
 from tests.runs.pages import Page, refused
+from tests.runs.payments import PAY
 
-PAY = Call("pay", {"amount": 5}, "c1")
 FORBIDDEN = "The policy of this server does not allow this call; it was not executed."
 
 

@@ -8,20 +8,17 @@ import pytest
 from google.adk.tools.function_tool import FunctionTool
 
 from adkwire.runs.own_events import DENIED
-from adkwire.testing import Call, Say, ScriptedModel
+from adkwire.testing import Call
 from tests.runs.conftest import Make, Open
 from tests.runs.gated import Till, agree, clock, responses, where
 from tests.runs.pages import START, WAITS, Page, lines
+from tests.runs.payments import calling
 
 PAY_5, PAY_6, PAY_7 = (Call("pay", {"amount": amount}, f"c{amount}") for amount in (5, 6, 7))
 CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
 NOON, PARIS = {"time": "noon"}, {"city": "Paris"}
 TWO = ["c5", "c6"]
 THREE = ["c5", "c6", "c7"]
-
-
-def calling(*calls: Call) -> ScriptedModel:
-    return ScriptedModel(turns=[list(calls), [Say("Done.")], [Say("Bye.")]])
 
 
 def result(call: str, approved: bool) -> dict[str, Any]:

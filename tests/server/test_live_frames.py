@@ -439,14 +439,7 @@ async def test_the_answer_to_a_stock_client_ends_at_a_break_and_goes_on_with_wha
         assert chunks[-1] == {"type": "finish", "finishReason": "tool-calls", "messageMetadata": metadata}
         [asked] = [chunk for chunk in chunks if chunk["type"] == "tool-approval-request"]
         assert (await stock.ask(resume_frame("r7")))[0]["type"] == "no-active"
-        part = {
-            "type": "tool-pay",
-            "toolCallId": "c1",
-            "state": "approval-responded",
-            "input": {"amount": 5},
-            "approval": {"id": asked["approvalId"], "approved": True},
-        }
-        said = {"id": chunks[0]["messageId"], "role": "assistant", "parts": [part]}
+        said = approving("c1", 5, asked["approvalId"], chunks[0]["messageId"])
         more = await stock.ask(send_frame(request_id="r2", messages=[message("pay"), said]))
         assert chunks_of(more)[0] == {"type": "start", "messageId": chunks[0]["messageId"]}
         assert said_in(more) == "done"
@@ -455,6 +448,18 @@ async def test_the_answer_to_a_stock_client_ends_at_a_break_and_goes_on_with_wha
         assert "tool-input-available" not in kinds
         assert kinds[-1] in ("finish", "data-pcm")
     assert till.paid == [5]
+
+
+def approving(call: str, amount: int, question: str, message_id: str) -> dict[str, Any]:
+    """The answer of a stock client that has approved a payment."""
+    part = {
+        "type": "tool-pay",
+        "toolCallId": call,
+        "state": "approval-responded",
+        "input": {"amount": amount},
+        "approval": {"id": question, "approved": True},
+    }
+    return {"id": message_id, "role": "assistant", "parts": [part]}
 
 
 async def test_a_stock_client_reads_past_breaks_that_its_answer_is_behind(open_site: Open) -> None:
@@ -468,14 +473,7 @@ async def test_a_stock_client_reads_past_breaks_that_its_answer_is_behind(open_s
             await elsewhere.send(answer("c1", status="approved"))
             told = [(await elsewhere.until("state"))[-1]["state"] for _ in range(2)]
         assert told == ["thinking", "waiting"]
-        part = {
-            "type": "tool-pay",
-            "toolCallId": "c2",
-            "state": "approval-responded",
-            "input": {"amount": 6},
-            "approval": {"id": questions["c2"], "approved": True},
-        }
-        said = {"id": chunks[0]["messageId"], "role": "assistant", "parts": [part]}
+        said = approving("c2", 6, questions["c2"], chunks[0]["messageId"])
         more = await stock.ask(send_frame(request_id="r2", messages=[message("pay"), said]))
         assert kinds_of(more).count("tool-output-available") == 2
         assert said_in(more) == "done"
