@@ -1306,14 +1306,14 @@ LIVE = [
     Mutant(
         "an interruption is of the same generation",
         "runs/audience.py",
-        "        self.generation = (self.generation + 1) % _GENERATIONS\n        speeches.interrupt()\n",
+        "        self.generation = (self.generation + 1) % GENERATIONS\n        speeches.interrupt()\n",
         "        speeches.interrupt()\n",
         "runs/test_live_moments.py::test_sound_of_an_interrupted_answer_is_void",
     ),
     Mutant(
         "sound goes on in the generation that is void",
         "runs/audience.py",
-        "            self.generation = speeches.generation = (self.generation + 1) % _GENERATIONS\n",
+        "            self.generation = speeches.generation = (self.generation + 1) % GENERATIONS\n",
         "            speeches.generation = self.generation\n",
         "runs/test_live.py::test_sound_goes_by_and_is_counted",
     ),

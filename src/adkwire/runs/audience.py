@@ -12,10 +12,9 @@ from adkwire.runs.live_turns import LiveTurn, Origin
 from adkwire.runs.run import Run
 from adkwire.runs.speeches import Played, Speeches, Who, furthest
 from adkwire.wire.frames import Level
-from adkwire.wire.live_binary import is_older
+from adkwire.wire.live_binary import GENERATIONS, is_older
 
 LiveState: TypeAlias = Literal["listening", "thinking", "speaking", "waiting"]
-_GENERATIONS = 65536
 
 
 class Listener(Protocol):
@@ -138,7 +137,7 @@ class Audience:
     def _sound(self, carried: Carried, pcm: bytes) -> None:
         speeches = carried.speeches
         if speeches.generation is None:
-            self.generation = speeches.generation = (self.generation + 1) % _GENERATIONS
+            self.generation = speeches.generation = (self.generation + 1) % GENERATIONS
             self._last = carried.run.id, speeches
         for listener in self.listeners:
             listener.sound(pcm, speeches.generation, speeches.position, last=False)
@@ -169,7 +168,7 @@ class Audience:
             self._void(*self._last, None)
 
     def _void(self, run: str, speeches: Speeches, kept: str | None) -> None:
-        self.generation = (self.generation + 1) % _GENERATIONS
+        self.generation = (self.generation + 1) % GENERATIONS
         speeches.interrupt()
         for listener in self.listeners:
             listener.interrupted(run, self.generation, kept)

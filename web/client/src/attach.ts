@@ -1,3 +1,4 @@
+import { callKey } from "./call-key.js";
 import { HttpError } from "./http-error.js";
 import { isToolPart } from "./is-tool-part.js";
 import type { LiveAttachment } from "./live-attachment.js";
@@ -98,7 +99,7 @@ class AttachedChat implements LiveAttachment {
     if (APPROVED.has(state)) return approvalId === undefined ? undefined : this.approvedElsewhere(approvalId);
     const message = this.chat.messages.findLast(({ parts }) => parts.some((part) => isMeant(part, call)));
     if (!message || this.transport["~isWriting"](message.id)) return;
-    if (state === "answered") remember(this.answeredBeside, keyOf(message.id, call.toolCallId), true);
+    if (state === "answered") remember(this.answeredBeside, callKey(message.id, call.toolCallId), true);
     const parts = message.parts.map((part) => (isMeant(part, call) ? settledPart(part, state) : part));
     this.edit(message.id, () => ({ ...message, parts }));
   }
@@ -168,7 +169,7 @@ class AttachedChat implements LiveAttachment {
   /** Whether the chat waits for a call beside this one that the server does not wait for any more. */
   private isStuck({ messageId, part: { toolCallId } }: Shown): boolean {
     return this.calls(messageId).some(({ part }) =>
-      part.toolCallId !== toolCallId && isWaiting(part) && this.answeredBeside.has(keyOf(messageId, part.toolCallId)));
+      part.toolCallId !== toolCallId && isWaiting(part) && this.answeredBeside.has(callKey(messageId, part.toolCallId)));
   }
 
   /** The server does not take an answer, and the call still waits: it is shown as it was, so that it can be answered. */
@@ -197,10 +198,6 @@ class AttachedChat implements LiveAttachment {
   private edit(messageId: string, change: (message: Message) => Message): void {
     this.chat.messages = this.chat.messages.map((message) => (message.id === messageId ? change(message) : message));
   }
-}
-
-function keyOf(messageId: string, toolCallId: string): string {
-  return JSON.stringify([messageId, toolCallId]);
 }
 
 function isWaiting({ state }: ToolPart): boolean {

@@ -1,4 +1,5 @@
 import type { UIMessageChunk } from "ai";
+import { callKey } from "./call-key.js";
 import { callOf } from "./call-of.js";
 import type { ClientToolCall } from "./client-tool-call.js";
 import { isOffered } from "./is-offered.js";
@@ -34,7 +35,7 @@ export class LiveCalls {
   ) {}
 
   chunk(chunk: UIMessageChunk, answer: Place): void {
-    const key = "toolCallId" in chunk ? keyOf(answer.messageId, chunk.toolCallId) : "";
+    const key = "toolCallId" in chunk ? callKey(answer.messageId, chunk.toolCallId) : "";
     switch (chunk.type) {
       case "tool-input-start":
         return this.know(key, { toolName: chunk.toolName, text: "", input: undefined });
@@ -52,7 +53,7 @@ export class LiveCalls {
     const call = callOf(part);
     const approvalId = part.state === "approval-requested" ? part.approval?.id : undefined;
     if (approvalId !== undefined) this.ask({ kind: "approval", ...call, approvalId });
-    if (isOffered(part)) this.available(keyOf(messageId, part.toolCallId), call, true);
+    if (isOffered(part)) this.available(callKey(messageId, part.toolCallId), call, true);
   }
 
   private know(key: string, call: Known): void {
@@ -107,10 +108,6 @@ export class LiveCalls {
       this.answer({ toolCallId, error: error instanceof Error ? error.message : String(error) });
     }
   }
-}
-
-function keyOf(messageId: string, toolCallId: string): string {
-  return JSON.stringify([messageId, toolCallId]);
 }
 
 function parsed(text: string): unknown {
