@@ -10,16 +10,17 @@ PAGE := src/adkwire/static/index.html
 PAGE_SRC := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -not -path 'web/client/test/*')
 PIN := $(UV) compile --quiet --upgrade --no-annotate --no-header --universal --python-version 3.11
 TESTS ?= tests
-WORKERS ?= 3
+# One more than there are cores: some tests wait.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 ifeq ($(TESTS),tests)
-COVERED := wire
+BESIDE := lint client wire
 SPREAD := -n $(WORKERS) --ignore=tests/wire
 else
 # All tests build the documentation, too.
-COVERED := docs
+BESIDE := lint client docs
 endif
 
-.PHONY: help run test wire client lint docs build bench latest soak mutants page browser pins clean
+.PHONY: help run test suite wire client lint docs build bench latest soak mutants page browser pins clean
 help: ## what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -27,8 +28,11 @@ run: .venv/.stamp $(PAGE) ## set up, build the page if needed, start the demo on
 	$(BIN)/adkwire serve
 
 test: ## set up all it needs, then check everything
-	+@$(MAKE) --no-print-directory -j3 --output-sync=target lint client $(PAGE) browser $(COVERED)
-	$(BIN)/pytest $(SPREAD) $(TESTS)
+	+@$(MAKE) --no-print-directory -j4 --output-sync=target $(BESIDE) suite 9>&1
+
+# The output of the other targets is shown when they are done, the progress of this one at once.
+suite: .venv/.stamp node_modules/.stamp $(PAGE) browser
+	@(true >&9) 2>/dev/null || exec 9>&1; $(BIN)/pytest $(SPREAD) $(TESTS) >&9 2>&9
 
 # Coverage makes tests twice as slow, so it is taken where it is asked for: wire/, by its own tests.
 wire: .venv/.stamp

@@ -1,7 +1,7 @@
-"""How everything here is measured: contenders in turn, round by round, and ratios taken within a round.
+"""How everything is measured: all contenders once per round, and ratios of costs within one round.
 
-A neighbour on the machine slows a whole round, not one contender, so the ratio of two costs of one round says more
-than two averages. The order rotates, so that nobody always runs behind the same one.
+Other work on the machine slows a whole round and not one contender, so the ratio of two costs of one round says more
+than two averages. The order rotates, so that no contender always runs behind the same other one.
 """
 
 import gc
@@ -20,7 +20,7 @@ class Effort(NamedTuple):
     quick: bool = False
 
     def rounds(self, full: int, quick: int) -> int:
-        """The number of rounds for this effort."""
+        """Return the number of rounds for this effort."""
         return quick if self.quick else full
 
 
@@ -35,14 +35,14 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Goal:
-    """What the product promises itself."""
+    """The ratio that adkwire should reach."""
 
     limit: float
     direction: Literal["at least", "at most"]
     unit: str = "x"
 
     def met(self, value: float) -> bool:
-        """Whether a value reaches it."""
+        """Return whether a value reaches the goal."""
         return value >= self.limit if self.direction == "at least" else value <= self.limit
 
     def __str__(self) -> str:
@@ -57,22 +57,22 @@ class Line:
     against: str
     measured: Spread
     goal: Goal | None
-    """None for what is only told."""
+    """None for a measurement without a goal."""
     detail: str
 
 
 def at_least(limit: float) -> Goal:
-    """A goal for how many times better than a peer."""
+    """Return a goal for how many times better than a peer."""
     return Goal(limit, "at least")
 
 
 def at_most(limit: float, unit: str = "x") -> Goal:
-    """A goal for how many times the cost of something else."""
+    """Return a goal for how many times the cost of something else."""
     return Goal(limit, "at most", unit)
 
 
 def in_turn(contenders: Mapping[str, Callable[[], T]], rounds: int, *, warm_up: int = 1) -> dict[str, list[T]]:
-    """Let everybody run once per round, in rotating order; the first rounds only warm up."""
+    """Run every contender once per round, in rotating order; the results of the first rounds are dropped."""
     names = list(contenders)
     results: dict[str, list[T]] = {name: [] for name in names}
     for number in range(-warm_up, rounds):
@@ -85,31 +85,31 @@ def in_turn(contenders: Mapping[str, Callable[[], T]], rounds: int, *, warm_up: 
 
 
 def settle() -> None:
-    """Take what is loaded by now out of the garbage collector's sight: walking it empties the processor's caches."""
+    """Exclude the objects that exist now from garbage collection: walking them empties the processor's caches."""
     gc.collect()
     gc.freeze()
 
 
 def cpu_of(work: Callable[[], object]) -> float:
-    """CPU seconds this process spends on some work."""
-    gc.collect()  # cheap after `settle`; so that nobody pays for the garbage of the one before
+    """Return the CPU seconds that this process spends on some work."""
+    gc.collect()  # So that the garbage of the contender before does not count. Cheap after `settle`.
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
 def process_cpu(pid: int) -> float:
-    """CPU seconds another process has spent so far, by its kernel clock: nanoseconds, ended threads included."""
+    """Return the CPU seconds that another process has spent so far, by its kernel clock, with ended threads."""
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def ratios(above: Sequence[float], below: Sequence[float]) -> Spread:
-    """The spread of the ratios of two contenders, each taken within one round."""
+    """Return the spread of the ratios of two contenders, each taken within one round."""
     return spread([a / b for a, b in zip(above, below, strict=True)])
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The median and the quartiles of some values."""
+    """Return the median and the quartiles of some values."""
     if len(values) == 1:
         return Spread(values[0], values[0], values[0], 1)
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")

@@ -1,7 +1,7 @@
-"""python -m bench.peers adk|ag-ui-adk DATABASE: a peer as its documentation sets it up, on a free port.
+"""python -m bench.peers adk|ag-ui-adk DATABASE: serves a peer on a free port, set up as its documentation says.
 
-Both get what adkwire's server has: uvicorn with uvloop and httptools, the same ADK session service, sessions made on
-the fly, no access log; and each the settings that make it fastest.
+Both peers have what adkwire's server has: uvicorn with uvloop and httptools, the same ADK session service, sessions
+made on the fly, no access log; and each has the settings that make it fastest.
 """
 
 import logging
@@ -22,7 +22,7 @@ from bench.servers import AGENT, MEMORY
 
 
 def adk(database: str) -> FastAPI:
-    """ADK's own API server, which answers `/run_sse`."""
+    """Return ADK's own API server, which has the route `/run_sse`."""
     return get_fast_api_app(
         agents_dir=str(AGENT.parent),
         session_service_uri="memory://" if database == MEMORY else f"sqlite:///{database}",
@@ -35,7 +35,7 @@ def adk(database: str) -> FastAPI:
 
 
 def ag_ui_adk(database: str) -> FastAPI:
-    """ag-ui-adk's endpoint, its limit of ten runs lifted and its session found by id instead of by search."""
+    """Return ag-ui-adk's endpoint with a limit of 1000 runs instead of 10, and with sessions found by id."""
     agent = ADKAgent(
         adk_agent=root_agent,
         app_name="flood",
@@ -57,14 +57,14 @@ class _Server(uvicorn.Server):
 
 
 def main(peer: str, database: str) -> None:
-    """Serve a peer until told to stop."""
+    """Serve a peer until the process is stopped."""
     logging.basicConfig(level=logging.ERROR)
     warnings.simplefilter("ignore", UserWarning)
     serve(adk(database) if peer == "adk" else ag_ui_adk(database))
 
 
 def serve(app: ASGIApp) -> None:
-    """Serve an app on a free port, its sockets the way that costs least."""
+    """Serve an app on a free port, with the WebSocket settings that use the least CPU."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(

@@ -1,19 +1,19 @@
 """What each further reader of a run costs: a turn of 200 chunks with 1, 2, 6 and 11 readers, not paced.
 
-Pacing would leave three chunks of this model's flood. All readers are there while the answer is written; who comes
-late gets it in few large pieces, which is cheaper.
+With pacing only three chunks of this model's answer would be left. All readers are connected while the answer is
+written; a reader that connects later gets it in few large pieces, which is cheaper.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 
 from adkwire import Settings
-from adkwire.runs.bridge import Bridge
+from adkwire.bridge import Bridge
 from bench.agents.flood.agent import root_agent
-from bench.bridged import bridged_turns
+from bench.bridge_turn import bridged_turns
 from bench.measure import Effort, Line, at_most, cpu_of, in_turn, process_cpu, spread
+from bench.reader_clients import ReadTogether, by_socket, by_sse
 from bench.servers import Server, serving
-from bench.watchers import Watch, by_socket, by_sse
 
 CHUNKS = 200
 READERS = (1, 2, 6, 11)
@@ -23,7 +23,7 @@ _TRIES = 20
 
 
 def lines(effort: Effort) -> list[Line]:
-    """In process; and over HTTP with the log in memory, where every chunk is a write, and in SQLite as it ships."""
+    """Measure in process, over HTTP with the log in memory, where every chunk is a write, and with SQLite."""
     rounds = effort.rounds(11, 3)
     return [*_in_process(rounds), *_over_http("memory", rounds), *_over_http("SQLite", rounds)]
 
@@ -66,15 +66,15 @@ def _line(what: str, costs: dict[int, list[float]], count: int) -> Line:
     return Line(what, "the run with one", measured, at_most(0.1), f"{own:.1f} / {run:.0f} ms CPU")
 
 
-def _cpu_of_turns(server: Server, watch: Watch, readers: int) -> float:
-    """CPU of the server for a few turns, tried again when a reader came too late."""
+def _cpu_of_turns(server: Server, read_together: ReadTogether, readers: int) -> float:
+    """Return the server's CPU for a few turns; tries again when a reader connected too late."""
     for _ in range(_TRIES):
         before = process_cpu(server.pid)
-        if asyncio.run(_all_in_time(server, watch, readers)):
+        if asyncio.run(_all_in_time(server, read_together, readers)):
             return process_cpu(server.pid) - before
-    raise RuntimeError(f"{readers} readers never came in time: the machine is too busy to measure this")
+    raise RuntimeError(f"{readers} readers never connected in time: the machine is too busy to measure this")
 
 
-async def _all_in_time(server: Server, watch: Watch, readers: int) -> bool:
+async def _all_in_time(server: Server, read_together: ReadTogether, readers: int) -> bool:
     async with asyncio.timeout(60):
-        return all([await watch(server, CHUNKS, readers) for _ in range(_TURNS)])
+        return all([await read_together(server, CHUNKS, readers) for _ in range(_TURNS)])

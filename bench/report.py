@@ -1,4 +1,4 @@
-"""The table, as Markdown, and the line that says on what machine it was made."""
+"""The table as Markdown, and the line about the machine on which it was made."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ _HEADER = ("ratio", "quartiles (rounds)", "goal", "", "what", "against", "ours /
 
 
 def table(lines: Sequence[Line]) -> str:
-    """All lines as one Markdown table, its columns aligned."""
+    """Return all lines as one Markdown table with aligned columns."""
     rows = [_HEADER, *(_cells(line) for line in lines)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
     text = [_joined(row, widths) for row in rows]
@@ -22,7 +22,7 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def verdict(line: Line) -> str:
-    """Whether the median reaches the goal; `~` when its quartiles lie on both sides of it, or there are none."""
+    """Return whether the median reaches the goal; `~` when the quartiles are on both sides of it, or there are none."""
     if line.goal is None:
         return ""
     word = "met" if line.goal.met(line.measured.median) else "missed"
@@ -31,7 +31,7 @@ def verdict(line: Line) -> str:
 
 
 def machine() -> str:
-    """Where and with what the table was made."""
+    """Return the processor, the load and the versions with which the table was made."""
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     python = f"{platform.python_implementation()} {platform.python_version()}"

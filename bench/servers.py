@@ -1,4 +1,4 @@
-"""The servers under measurement: each in a process of its own, on one core, the client on another."""
+"""The servers that are measured: each in a process of its own, on one core, with the client on another."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ MEMORY = "memory:"
 
 @dataclass(frozen=True)
 class Contender:
-    """How a server is started, and how it is asked for a turn of N chunks in a new chat."""
+    """How a server is started, and the request for a turn of so many chunks in a new chat."""
 
     arguments: Sequence[str]
     path: str
@@ -27,7 +27,7 @@ class Contender:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def request(self, port: int, chat: str, chunks: int) -> bytes:
-        """The bytes of one HTTP request."""
+        """Return the bytes of one HTTP request."""
         body = orjson.dumps(self.body(chat, chunks))
         head = (
             f"POST {self.path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
@@ -76,11 +76,11 @@ CONTENDERS = {
     "ADK /run_sse": Contender(("bench.peers", "adk"), "/run_sse", _run_sse),
     "ag-ui-adk": Contender(("bench.peers", "ag-ui-adk"), "/", _ag_ui),
 }
-TALKING = {
+LIVE_CONTENDERS = {
     "adkwire": Contender(_serve(VOICE), "/api/live?chat={chat}", _nothing),
-    "ADK live pump": Contender(("bench.pump",), "/live/{chat}", _nothing),
+    "ADK live pump": Contender(("bench.bare_live_server",), "/live/{chat}", _nothing),
 }
-"""Those one can talk to; their path is that of a socket."""
+"""Servers for live sound; their path is that of a WebSocket."""
 
 
 @contextlib.contextmanager
@@ -116,20 +116,20 @@ def _process(contender: Contender, database: str) -> Generator[subprocess.Popen[
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Stop a process of ours; it holds nothing worth a goodbye."""
+    """Kill a process that this benchmark started."""
     process.kill()
     process.communicate()
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment without what would reach a real model or change settings; without limits for a user."""
+    """Return the caller's environment without keys of models and settings of adkwire, and without limits per user."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("ADKWIRE_", "GOOGLE_", "GEMINI_"))}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     return {**kept, "ADKWIRE_CHATS_PER_MINUTE": "0", "ADKWIRE_SOCKETS_PER_USER": "1000"}
 
 
 def wait_ready(process: subprocess.Popen[str]) -> str:
-    """Read what a server prints until it says where it is ready."""
+    """Read a server's output up to the line that says where it is ready, and return that line."""
     assert process.stdout is not None
     for line in process.stdout:
         if "ready" in line:
@@ -158,6 +158,6 @@ _CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") els
 
 
 def _pin(pid: int, *, first: bool) -> None:
-    """Servers on the first core, the client on the last: they do not take each other's time."""
+    """Pin servers to the first core and the client to the last, so that they do not take each other's time."""
     if len(_CORES) > 1:
         os.sched_setaffinity(pid, {_CORES[0] if first else _CORES[-1]})

@@ -1,4 +1,4 @@
-"""What a start costs: importing the wire floor, and `adkwire serve` until it is ready against ADK's Runner alone."""
+"""What a start costs: the import of `adkwire.wire`, and `adkwire serve` until ready against ADK's Runner alone."""
 
 import subprocess
 import sys
@@ -13,21 +13,21 @@ from bench.servers import end, environment, wait_ready
 _IMPORT_WIRE = """
 import sys, time
 started = time.process_time()
-import adkwire.wire.decoder, adkwire.wire.encoder, adkwire.wire.messages
+import adkwire.wire.decode.decoder, adkwire.wire.encode.encoder, adkwire.wire.messages
 print(time.process_time() - started, any(name.startswith("google.adk") for name in sys.modules))
 """
 _IMPORT_RUNNER = "from google.adk.runners import Runner; print('ready', flush=True); input()"
 
 
 class Start(NamedTuple):
-    """What a process took until it said that it is ready."""
+    """Seconds until a process printed that it is ready."""
 
     cpu: float
     wall: float
 
 
 def lines(effort: Effort) -> list[Line]:
-    """Import and start, in alternating fresh processes."""
+    """Measure import and start in new processes."""
     rounds = effort.rounds(5, 2)
     return [_wire_line(rounds), _serve_line(rounds)]
 

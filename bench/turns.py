@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Generator
 
-from bench.client import turns
+from bench.http_client import turns
 from bench.measure import Effort, Goal, Line, at_least, in_turn, process_cpu, ratios, spread
 from bench.servers import CONTENDERS, Server, serving
 
@@ -12,10 +12,10 @@ CHUNKS = 200
 
 
 def lines(effort: Effort) -> list[Line]:
-    """Without and with pacing, against both peers, at each concurrency.
+    """Measure without and with pacing, against both peers, at each concurrency.
 
-    In memory everybody has the same session service. On SQLite everybody is as it ships: adkwire's keeps one
-    connection and a write-ahead log, ADK's does not, and at fifty fails some turns with `database is locked`.
+    In memory all have the same session service. On SQLite each has its own: adkwire's keeps one connection and a
+    write-ahead log, ADK's does not, and at fifty turns at a time fails some of them with `database is locked`.
     """
     found = list[Line]()
     with _warm_servers(memory=True) as servers:
@@ -57,7 +57,7 @@ def _lines(servers: dict[str, Server], concurrency: int, rounds: int, sessions: 
 
 
 def cpu_per_turn(server: Server, count: int, concurrency: int) -> Callable[[], float]:
-    """Measures the CPU of a server per turn, so many at a time."""
+    """Return a function that measures the CPU of a server per turn, so many at a time."""
 
     def measured() -> float:
         before = process_cpu(server.pid)

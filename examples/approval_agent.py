@@ -30,7 +30,7 @@ async def process_payment(
         recipient: Who gets the money.
         currency: The ISO code of the currency.
     """
-    # A bank would be given this key: the same call, should it be run again, is the same payment.
+    # Give this key to the bank: if the call is run again, the bank recognises the same payment.
     return {"paid": amount, "currency": currency, "to": recipient, "key": tool_context.function_call_id}
 
 
@@ -56,7 +56,7 @@ async def delete_account() -> dict[str, Any]:
 
 
 class Location(TypedDict):
-    """Where the device is."""
+    """The position of a device."""
 
     latitude: float
     longitude: float
@@ -69,7 +69,7 @@ def get_location() -> Location:
 
 
 def script(request: LlmRequest) -> Iterator[Step]:
-    """Call the tool that fits what was said; then tell what came of it."""
+    """Call the tool that fits the user's message, then answer with its result."""
     parts = request.contents[-1].parts or []
     results = [part.function_response for part in parts if part.function_response]
     if results:
@@ -78,11 +78,11 @@ def script(request: LlmRequest) -> Iterator[Step]:
         yield _reply(" ".join(part.text or "" for part in parts))
 
 
-def _reply(said: str) -> Step:
-    if payment := re.search(r"pay (\d+) to (\w+)", said):
+def _reply(text: str) -> Step:
+    if payment := re.search(r"pay (\d+) to (\w+)", text):
         return Call("process_payment", {"amount": int(payment[1]), "recipient": payment[2], "currency": "USD"})
     for words, tool, args in _INTENTS:
-        if words in said:
+        if words in text:
             return Call(tool, args)
     return Say("Try: pay 50 to Eve, book a table, where am I, delete my account.")
 

@@ -1,8 +1,8 @@
-"""adkwire's routes inside an app of one's own, with an identity of its own.
+"""adkwire's routes in a FastAPI app with API keys for several users.
 
 API_KEYS="alice=first-key,bob=second-key" uvicorn fastapi_app:app --app-dir examples
 
-Every user has chats of their own: what Alice starts is a 404 for Bob.
+Every user has chats of their own: a chat of Alice is a 404 for Bob.
 """
 
 import hmac
@@ -16,7 +16,7 @@ from adkwire import Bridge, Settings, Unauthorized, User
 
 
 def authenticate(connection: HTTPConnection) -> User:
-    """Name the user whose key came with the request."""
+    """Return the user whose key the request has."""
     given = connection.headers.get("authorization", "").removeprefix("Bearer ").encode()
     for entry in os.environ.get("API_KEYS", "").split(","):
         name, _, key = entry.partition("=")
@@ -38,5 +38,5 @@ app.include_router(bridge.router())
 
 @app.get("/hello")
 async def hello() -> dict[str, str]:
-    """Answer something that has nothing to do with chats."""
+    """Answer a route of the app itself."""
     return {"hello": "world"}

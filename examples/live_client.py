@@ -1,4 +1,4 @@
-"""A live conversation in the terminal: type, read, say yes or no to calls, and hear the sound afterwards.
+"""A live conversation in the terminal: type messages, read answers, approve calls; the audio goes into a file.
 
 adkwire serve examples/approval_agent.py
 python examples/live_client.py http://127.0.0.1:8000 my-chat answer.wav
@@ -16,21 +16,21 @@ from websockets.typing import Subprotocol
 
 _PROTOCOL = Subprotocol("adkwire.live.v1")
 _HEAD = 8
-"""Bytes before the sound in a binary frame."""
+"""Bytes before the audio in a binary frame."""
 
 
 class Conversation:
-    """One socket, on which the answer to each line is read to its end."""
+    """A live socket on which each message is answered before the next one is sent."""
 
     def __init__(self, socket: ClientConnection, sound: wave.Wave_write) -> None:
         self._socket = socket
         self._sound = sound
         self._calls: dict[str, str] = {}
         self._browser: set[str] = set()
-        """Calls that are announced by their text: a page may run them once it gets them whole."""
+        """Ids of browser calls: their arguments are streamed, and `tool-input-available` asks the page to run them."""
 
     async def say(self, text: str) -> None:
-        """Send a message and show what comes of it."""
+        """Send a message and print the answer."""
         message = {"id": uuid.uuid4().hex, "role": "user", "parts": [{"type": "text", "text": text}]}
         await self.send("message", data={"messages": [message]})
         async for received in self._socket:
@@ -81,20 +81,20 @@ class Conversation:
 
 
 async def read_line() -> str:
-    """The next line that is typed; empty at the end."""
+    """Return the next line of the input; empty at its end."""
     return await asyncio.to_thread(sys.stdin.readline)
 
 
 async def main(server: str, chat: str, file: str) -> None:
-    """Talk until the input ends."""
+    """Send each line of the input as a message."""
     address = f"{server.replace('http', 'ws', 1)}/api/live?chat={chat}"
     with wave.open(file, "wb") as sound:
         sound.setparams((1, 2, 24_000, 0, "NONE", ""))
         async with connect(address, subprotocols=[_PROTOCOL]) as socket:
-            talk = Conversation(socket, sound)
+            conversation = Conversation(socket, sound)
             while line := (await read_line()).strip():
-                await talk.say(line)
-            await talk.send("close")
+                await conversation.say(line)
+            await conversation.send("close")
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ async def roll(sides: int) -> dict[str, Any]:
 
 
 def script(request: LlmRequest) -> Iterator[Step]:
-    """Roll a die for whatever is said, then tell what it shows."""
+    """Roll a die for every message, then answer with the number."""
     results = [part.function_response for part in request.contents[-1].parts or [] if part.function_response]
     if results:
-        shown = (results[0].response or {})["shows"]
-        yield Say(f"The die shows {shown}.")
+        number = (results[0].response or {})["shows"]
+        yield Say(f"The die shows {number}.")
     else:
         yield Think("A die has six sides.")
         yield Call("roll", {"sides": 6})

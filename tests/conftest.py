@@ -4,7 +4,29 @@ import pytest
 from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs]
 from xdist.scheduler import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs]
 
-SPLIT = {"tests/conformance/test_conformance.py", "tests/e2e/test_page.py"}
+from tests.delays import install_if_wished
+from tests.support.fixtures import make, open_page
+
+__all__ = ["make", "open_page"]
+
+install_if_wished()
+
+SPLIT = (
+    "tests/conformance/test_conformance.py",
+    "tests/conformance/test_live.py",
+    "tests/conformance/test_live_gemini.py",
+    "tests/e2e/test_page.py",
+)
+"""Files that take so long that several workers share each."""
+FIRST = (
+    "tests/e2e/",
+    "tests/conformance/",
+    "tests/faults/",
+    "tests/runs/test_stateful.py",
+    "tests/docs/",
+    "tests/test_",
+)
+"""Tests that take longest. What begins last must be short, or one worker would work alone at the end."""
 
 
 @pytest.fixture(scope="session")
@@ -13,19 +35,23 @@ def anyio_backend() -> str:
 
 
 class Scheduling(LoadScopeScheduling):
-    """A worker takes a file as a whole, so that what its tests share is made once.
+    """Gives a worker a file as a whole, so that what its tests share is made once.
 
-    Of the files that take longest it takes those tests together whose parameters begin alike, up to the first dash.
+    Of the files in `SPLIT` a worker takes those tests together whose parameters begin alike, up to the first dash.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, test = nodeid.partition("::")
-        name, _, parameters = test.partition("[")
-        group, dash, _ = parameters.partition("-")
-        return f"{file}::{name}[{group}" if dash and file in SPLIT else file
+        group, dash, _ = test.partition("[")[2].partition("-")
+        return f"{file}[{group}" if dash and file in SPLIT else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    # In the order of the folders: what takes longest happens to come first.
+    # As they were collected: `pytest_collection_modifyitems` has put them in order.
     config.option.loadscopereorder = False
     return Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what takes longest; a test keeps its place among its neighbours."""
+    items.sort(key=lambda item: next((i for i, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST)))

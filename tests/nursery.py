@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from adkwire.adk.app import warm_up
 from adkwire.cli import main
-from adkwire.runs.adk import warm_up
+from tests.delays import install_if_wished
 
-LOADED_LATE = ("adkwire.demo.agent", "adkwire.demo.model", "adkwire.runs.target", "adkwire.server.app")
+LOADED_LATE = ("adkwire.demo.agent", "adkwire.demo.offline_model", "adkwire.adk.load_target", "adkwire.server.app")
 LONGEST = 1 << 20
 
 
@@ -82,6 +83,7 @@ def live(order: Order) -> int:
     os.environ.clear()
     os.environ.update(order.env)
     sys.path[:inherited] = [order.cwd, *given_paths()]
+    install_if_wished()
     return main(["serve", *order.args])
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from tests.patience import PATIENCE, START_PATIENCE
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 READY = re.compile(r"adkwire is ready at (http://\S+)")
@@ -94,7 +94,7 @@ def _running(process: Process, output: IO[str]) -> Iterator[Server]:
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        assert ready.wait(START_PATIENCE), f"not ready in {START_PATIENCE} s:\n{server.output}"
+        assert ready.wait(PATIENCE), f"not ready in {PATIENCE} s:\n{server.output}"
         assert server.url, f"the server ended with {process.wait(PATIENCE)}:\n{server.output}"
         yield server
     finally:

@@ -1,5 +1,6 @@
 """`adkwire serve`: every form of a target, one clear line for what is wrong, a clean end."""
 
+import logging
 import os
 import re
 import signal
@@ -18,11 +19,12 @@ from google.adk.apps import App
 from google.adk.workflow import Workflow
 
 import adkwire
+from adkwire import Settings, cli
+from adkwire.adk.load_target import check_models, load_target
 from adkwire.cli import main
 from adkwire.errors import ConfigError
-from adkwire.runs.target import check_models, load_target
-from tests.patience import PATIENCE, START_PATIENCE
-from tests.server.sites import body, events, said
+from tests.patience import PATIENCE
+from tests.server.app_server import body, events, said
 from tests.servers import Server, clean_environment, serve, serve_anew
 
 AGENT = """
@@ -43,8 +45,21 @@ root_agent = Workflow(name="flow", edges=[(START, hello)])
 GEMINI = 'from google.adk.agents import LlmAgent\nroot_agent = LlmAgent(name="gem", model="gemini-2.5-flash")\n'
 
 
+@pytest.fixture
+def process_as_before() -> Iterator[None]:
+    """Restore what the command changes in its process: variables of an agent's `.env`, and log levels."""
+    environment = dict(os.environ)
+    loggers = [logging.getLogger(name) for name in (None, "uvicorn.error", "google_adk")]
+    levels = [logger.level for logger in loggers]
+    yield
+    os.environ.clear()
+    os.environ.update(environment)
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
+
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def place(process_as_before: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty working directory and a clean environment; what was imported from there is forgotten again."""
     for name in list(os.environ):
         if name.startswith(("ADKWIRE_", "GOOGLE_", "GEMINI_")):
@@ -299,7 +314,7 @@ def test_a_refusal_of_the_real_command_is_one_line(place: Path) -> None:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=START_PATIENCE,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "adkwire: raises.py cannot be loaded: RuntimeError: first line second line\n"
@@ -409,7 +424,7 @@ def test_what_was_recorded_is_replayed(place: Path) -> None:
     write(place / "mine.py", agent())
     with serve("mine.py", "--record", "recordings", cwd=place) as server:
         printed(server, r"  record into (.*)")
-        was = httpx.post(f"{server.url}/api/chat", json=body(chat="Mine")).text
+        was = httpx.post(f"{server.url}/api/chat", json=body(chat="Mine"), timeout=PATIENCE).text
     assert f"  record into {place / 'recordings'}" in server.output
     command = [sys.executable, "-m", "adkwire.cli", "replay", "recordings/Mine.jsonl", "--speed", "fast", "--port", "0"]
     command += ["--auth", "token", "--allow-host", "mine.example"]
@@ -419,8 +434,8 @@ def test_what_was_recorded_is_replayed(place: Path) -> None:
             told = [process.stdout.readline() for _ in range(4)]
             url, token = told.pop().split()[-1].split("/#token=")
             headers = {"authorization": f"Bearer {token}", "host": "mine.example"}
-            refused = httpx.post(f"{url}/api/chat", json=body(chat="another"))
-            again = httpx.post(f"{url}/api/chat", json=body(chat="another"), headers=headers).text
+            refused = httpx.post(f"{url}/api/chat", json=body(chat="another"), timeout=PATIENCE)
+            again = httpx.post(f"{url}/api/chat", json=body(chat="another"), headers=headers, timeout=PATIENCE).text
         finally:
             process.terminate()
             process.wait(PATIENCE)
@@ -455,3 +470,16 @@ def test_a_replay_for_everybody_wants_a_token(place: Path, capsys: pytest.Captur
     where = '"chat":"c","mode":"sse","location":"server-chunk","direction":"out"'
     write(place / "c.jsonl", f'{{"timestamp":0,{where},"sequence":0,"chunk":{chunk}}}\n')
     assert "--auth token" in replay_refused(capsys, "c.jsonl", "--host", "0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("given", "path"), [({}, ".adkwire/state.db"), ({"db": "deep/er/state.db"}, "deep/er/state.db")]
+)
+def test_serve_makes_the_folder_of_its_database(
+    given: dict[str, str], path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ADKWIRE_DB", raising=False)
+    settings = cli._with_database(Settings.load(**given))  # pyright: ignore[reportPrivateUsage]
+    assert settings.db_path == Path(path)
+    assert Path(path).parent.is_dir()

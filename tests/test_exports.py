@@ -6,12 +6,13 @@ import pytest
 import adkwire
 from adkwire import errors
 
-PUBLIC = {"Bridge", "ClientTool", "Policy", "Rule", "Settings", "User", "client_tool", "create_app"}
-ERRORS = {"AdkwireError", "ConfigError", "Forbidden", "RequestError", "Unauthorized"}
+PUBLIC = {"Authenticate", "Bridge", "ClientTool", "Policy", "Rule", "Settings", "User", "client_tool", "create_app"}
+STORES = {"Batch", "CallRow", "Closed", "GateStore", "RunHead", "Signals", "Stores", "StreamLog"}
+ERRORS = {"AdkwireError", "ConfigError", "Forbidden", "RequestError", "Unauthorized", "Unavailable"}
 
 
 def test_the_public_names() -> None:
-    assert set(adkwire.__all__) == PUBLIC | ERRORS
+    assert set(adkwire.__all__) == PUBLIC | STORES | ERRORS
     assert list(adkwire.__all__) == sorted(adkwire.__all__)
 
 
@@ -47,7 +48,7 @@ def test_the_errors_are_one_tree() -> None:
     [
         ("import adkwire", ("google.adk", "google.genai", "fastapi", "starlette", "uvicorn")),
         (
-            "import adkwire.wire.encoder, adkwire.wire.decoder, adkwire.wire.messages",
+            "import adkwire.wire.encode.encoder, adkwire.wire.decode.decoder, adkwire.wire.messages",
             ("google", "fastapi", "pydantic", "asyncio"),
         ),
         ("import adkwire.cli", ("google.adk", "google.genai", "fastapi")),

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.patience import PATIENCE
-from tests.server.sites import body, said
+from tests.server.app_server import body, said
 from tests.servers import Server, serve, serve_anew
 
 Serve = Callable[..., AbstractContextManager[Server]]
@@ -50,5 +50,5 @@ def test_two_have_nothing_in_common(tmp_path: Path) -> None:
         one.kill()
         assert one.process.returncode == -signal.SIGKILL
         assert other.process.poll() is None
-        assert httpx.get(f"{other.url}/readyz", trust_env=False).status_code == 200
+        assert httpx.get(f"{other.url}/readyz", timeout=PATIENCE, trust_env=False).status_code == 200
     assert other.process.returncode in (0, -signal.SIGTERM)

@@ -28,7 +28,7 @@ def test_the_numbers_of_the_contract() -> None:
     assert (settings.heartbeat, settings.drain, settings.stream_ttl) == (15, 20, 900)
     assert (settings.max_body_bytes, settings.max_part_bytes, settings.max_parts) == (10_000_000, 5_000_000, 20)
     assert (settings.max_image_pixels, settings.chats_per_minute) == (16_000_000, 60)
-    assert settings.db_path == Path(".adkwire/state.db")
+    assert settings.db_path is None
 
 
 def test_the_environment_is_read_and_what_is_given_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +65,21 @@ def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str, monkeypa
         Settings.load()
     assert f"ADKWIRE_{name.upper()}" in str(wrong.value)
     assert "\n" not in str(wrong.value)
+
+
+def test_only_load_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADKWIRE_PORT", "9000")
+    assert Settings().port == 8000
+    assert Settings.load().port == 9000
+
+
+def test_durations_say_that_they_are_seconds() -> None:
+    source = inspect.getsource(Settings)
+    durations = [name for name, field in Settings.model_fields.items() if field.annotation is float]
+    assert "drain" in durations
+    for name in set(durations) - {"events_per_second"}:
+        text = source.partition(f"\n    {name}: ")[2].partition('"""')[2]
+        assert text.startswith("Seconds "), name
 
 
 def test_settings_do_not_change() -> None:

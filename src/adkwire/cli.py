@@ -17,7 +17,7 @@ import uvicorn
 from pydantic import SecretStr
 
 from adkwire.errors import ConfigError
-from adkwire.server.patient_socket import PatientSocket
+from adkwire.server.sockets.uvicorn_protocol import UvicornProtocol
 from adkwire.settings import Settings
 
 _BACKLOG = 2048
@@ -29,6 +29,8 @@ _PING = 10.0
 """Seconds between pings on a socket, which keep it open and find out who is gone."""
 _COMMON = ("host", "port", "auth", "allow_origin", "allow_host", "ui")
 """The settings that every server takes as options."""
+_DEFAULT_DB = ".adkwire/state.db"
+"""The database of `adkwire serve` when neither an option nor the environment names one."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -86,7 +88,7 @@ def _add_common(command: argparse.ArgumentParser) -> None:
 
 def _serve(options: argparse.Namespace) -> int:
     given = _given(options, *_COMMON, "db", "policy", "record", "on_busy")
-    settings, generated = _with_token(_for_this_machine(Settings.load(**given)))
+    settings, generated = _with_token(_for_this_machine(_with_database(Settings.load(**given))))
     _log(options.log_level)
     with _listen(settings) as listener:
         # Only now: a wrong option should not have to wait for ADK to load.
@@ -98,7 +100,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from adkwire.stores.recordings import load_recording
+    from adkwire.recording.files import load_recording
 
     recording = load_recording(options.file)
     given = _given(options, *_COMMON)
@@ -116,6 +118,19 @@ def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
+def _with_database(settings: Settings) -> Settings:
+    """Return settings with the default database unless one was named; make the folder of the database."""
+    if "db" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"db": _DEFAULT_DB})
+    path = settings.db_path
+    try:
+        if path is not None:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"Cannot keep chats in {path}: {error}. Choose another file with --db.") from None
+    return settings
+
+
 def _with_token(settings: Settings) -> tuple[Settings, bool]:
     """The settings, and whether their token was made here, so that the owner has to be told it."""
     if settings.auth != "token" or settings.token is not None:
@@ -124,7 +139,7 @@ def _with_token(settings: Settings) -> tuple[Settings, bool]:
 
 
 def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
-    from adkwire.demo.model import OfflineModel
+    from adkwire.demo.offline_model import OfflineModel
     from adkwire.server.app import create_app
 
     policy = None
@@ -134,7 +149,7 @@ def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
         agent = build_agent(os.environ)
         policy = POLICY if settings.policy is None else None
     else:
-        from adkwire.runs.target import check_models, load_target
+        from adkwire.adk.load_target import check_models, load_target
 
         agent = load_target(target)
         check_models(agent, os.environ)
@@ -218,7 +233,7 @@ def _run(app: Any, listener: socket.socket, settings: Settings, told: list[str],
         app,
         loop="auto",
         http="auto",
-        ws=PatientSocket,
+        ws=UvicornProtocol,
         ws_max_size=_FRAME_FACTOR * settings.max_body_bytes,
         ws_ping_interval=_PING,
         ws_ping_timeout=settings.slow_reader,

@@ -1,37 +1,37 @@
-"""Everything that can go wrong in words a person can use.
+"""The exceptions that adkwire raises on purpose, with texts for the person who reads them.
 
 AdkwireError
-├─ ConfigError            the owner of the server: a bad target, option or key
-└─ RequestError           one request: carries an HTTP status, a code and a hint
-   ├─ BadRequest          400  malformed
-   ├─ Unauthorized        401  who are you?
-   ├─ Forbidden           403  this origin or person may not
-   ├─ NotFound            404  unknown, or another user's: the two are never told apart
-   ├─ MethodNotAllowed    405  the thing is there, but not for this method
+├─ ConfigError            a mistake of the server's owner: a wrong target, option or key
+└─ RequestError           one request is refused: has an HTTP status, a code and a hint
+   ├─ BadRequest          400  the request is malformed
+   ├─ Unauthorized        401  the request does not prove who sends it
+   ├─ Forbidden           403  this site or user has no permission
+   ├─ NotFound            404  it does not exist, or belongs to another user: the answer is the same
+   ├─ MethodNotAllowed    405  the route does not take this method
    ├─ Conflict            409  the chat is busy
-   ├─ NotRecovered        410  what the client wants to go on with is no longer kept
-   ├─ TooLarge            413
-   ├─ UnsupportedType     415
-   ├─ Misdirected         421  the Host is not ours
-   ├─ Unprocessable       422  well-formed, but wrong
-   ├─ UpgradeRequired     426  a socket, asked as if it were a page
-   ├─ TooMany             429  with retry_after
-   └─ Unavailable         503  draining, or a store is away
+   ├─ NotRecovered        410  the position to resume from is no longer kept
+   ├─ TooLarge            413  the request is larger than a limit
+   ├─ UnsupportedType     415  the content type or file type is not accepted
+   ├─ Misdirected         421  the Host header names another site
+   ├─ Unprocessable       422  the request is well-formed, but its content is wrong
+   ├─ UpgradeRequired     426  the route is a WebSocket
+   ├─ TooMany             429  too many requests; has retry_after
+   └─ Unavailable         503  the server is shutting down, or a store is out of order
 """
 
 from typing import ClassVar
 
 
 class AdkwireError(Exception):
-    """Anything adkwire raises on purpose."""
+    """The base of all exceptions that adkwire raises on purpose."""
 
 
 class ConfigError(AdkwireError):
-    """The server cannot start as it was told to; the message is one line and says what to do."""
+    """A mistake in the configuration, with a message of one line that says what to do."""
 
 
 class RequestError(AdkwireError):
-    """A request that is refused: nothing was changed."""
+    """The refusal of a request, which has changed nothing."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "error"
@@ -50,28 +50,28 @@ class BadRequest(RequestError):
 
 
 class Unauthorized(RequestError):
-    """Nobody is named, or not convincingly."""
+    """The request does not prove who sends it."""
 
     status = 401
     code = "unauthorized"
 
 
 class Forbidden(RequestError):
-    """This origin or person may not."""
+    """This site or this user has no permission."""
 
     status = 403
     code = "forbidden"
 
 
 class NotFound(RequestError):
-    """There is no such thing for this user."""
+    """What was asked for does not exist for this user."""
 
     status = 404
     code = "not-found"
 
 
 class MethodNotAllowed(RequestError):
-    """The thing is there, but it does not take this method."""
+    """The route exists, but does not take this method."""
 
     status = 405
     code = "method-not-allowed"
@@ -85,21 +85,21 @@ class Conflict(RequestError):
 
 
 class NotRecovered(RequestError):
-    """The place a client wants to go on from is no longer kept: it must load the chat again."""
+    """The position from which a client wants to resume is no longer kept: it must load the chat again."""
 
     status = 410
     code = "not-recovered"
 
 
 class TooLarge(RequestError):
-    """More than a limit allows."""
+    """The request, or something in it, is larger than a limit allows."""
 
     status = 413
     code = "too-large"
 
 
 class UnsupportedType(RequestError):
-    """A content type or file type that is not taken."""
+    """The content type, or the type of a file, is not accepted."""
 
     status = 415
     code = "unsupported-type"
@@ -113,21 +113,21 @@ class Misdirected(RequestError):
 
 
 class Unprocessable(RequestError):
-    """Well-formed, but it makes no sense."""
+    """The request is well-formed, but its content is wrong."""
 
     status = 422
     code = "unprocessable"
 
 
 class UpgradeRequired(RequestError):
-    """This is a socket, and the request asks for none."""
+    """The route is a WebSocket, and the request does not open one."""
 
     status = 426
     code = "upgrade-required"
 
 
 class TooMany(RequestError):
-    """Slow down: try again after `retry_after` seconds."""
+    """There were too many requests: try again after `retry_after` seconds."""
 
     status = 429
     code = "too-many"
@@ -138,7 +138,7 @@ class TooMany(RequestError):
 
 
 class Unavailable(RequestError):
-    """The server is going down or cannot reach a store."""
+    """The server is shutting down, or a store is out of order: try again later."""
 
     status = 503
     code = "unavailable"

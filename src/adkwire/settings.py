@@ -1,4 +1,4 @@
-"""One frozen Settings. Every field can be set by the environment variable `ADKWIRE_<NAME>`."""
+"""One frozen Settings. `Settings.load()` reads every field from the environment variable `ADKWIRE_<NAME>`."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,13 @@ from pydantic import (
     ValidationError,
     field_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from adkwire.errors import ConfigError
 
@@ -37,8 +43,9 @@ class Settings(BaseSettings):
     """The address to listen on. Anything but loopback needs an `auth` other than `none`."""
     port: NonNegativeInt = Field(default=8000, le=65535)
     """The port to listen on; 0 takes a free one and prints it."""
-    db: str = ".adkwire/state.db"
-    """The SQLite file that keeps chats, or `memory:` to keep nothing."""
+    db: str = "memory:"
+    """The SQLite file that keeps chats; `memory:` keeps them until the process ends. `adkwire serve` has a default of
+    its own: `.adkwire/state.db`."""
 
     auth: Literal["none", "token"] = "none"
     """Who may talk: `none` is one local user and works on loopback only, `token` asks for a bearer token."""
@@ -112,8 +119,8 @@ class Settings(BaseSettings):
     """How many pieces of sound one socket may send a second: a microphone sends 50."""
     controls_per_second: PositiveInt = 20
     """How many frames one socket may send a second."""
-    sockets_per_user: PositiveInt = 5
-    """How many sockets one user may have open: a tab needs one."""
+    sockets_per_user: PositiveInt = 32
+    """How many sockets one user may have open: a stock `WebSocketChatTransport` opens one for each chat it shows."""
     socket_requests: PositiveInt = 32
     """How many answers one socket may follow at once."""
     socket_idle: PositiveFloat = 300
@@ -137,10 +144,22 @@ class Settings(BaseSettings):
         return db
 
     @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values from the arguments only: the environment is read where it is asked for, in `load`."""
+        return (init_settings,)
+
+    @classmethod
     def load(cls, **given: Any) -> "Settings":
-        """Settings from the environment and what is given; a wrong value is one line that names it."""
+        """Return settings from the environment; arguments win over it. A wrong value raises a one-line ConfigError."""
         try:
-            return cls(**given)
+            return cls(**{**EnvSettingsSource(cls)(), **given})
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"]) or "settings"
@@ -150,15 +169,5 @@ class Settings(BaseSettings):
 
     @property
     def db_path(self) -> Path | None:
-        """Where the SQLite file is; None for memory."""
+        """The path of the SQLite file; None for memory."""
         return None if self.db == "memory:" else Path(self.db.removeprefix("sqlite:///"))
-
-    def made_db_path(self) -> Path | None:
-        """The same, with its folder made."""
-        path = self.db_path
-        try:
-            if path is not None:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"Cannot keep chats in {path}: {error}. Choose another file with --db.") from None
-        return path

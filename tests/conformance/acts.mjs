@@ -96,9 +96,9 @@ const acts = {
 
   /** From here on the chat is used in a new page, made from history; what runs is followed. */
   async load(world, { name, ...options }) {
-    world.page = await world.scene.load(name, { ...world.options, ...options });
+    world.page = await world.scene.load(name, { named: true, ...world.options, ...options });
     // As `chatOptions` does: what waits in live is open, though nothing is being written.
-    if (world.scene.seen.loaded.active || world.page.isLive) await world.page.ask(() => world.page.chat.resumeStream());
+    if (world.scene.seen.loaded.active || world.page.isLive) await world.page.ask(() => world.scene.resume(world.page));
   },
 
   /** The same in mid-answer: come back when `after` is on the new page's screen; `rest` waits for the end. */

@@ -45,13 +45,14 @@ class State {
  *
  * `sockets` is a module with a `WebSocketChatTransport`, `live` one with a `LiveChatTransport` or, if it is a stock one,
  * with a `WebSocketChatTransport`; without them the page talks over HTTP.
+ * A page that is `named` resumes the run that the history has named, also when that has ended meanwhile.
  * `predicate` names the page's `sendAutomaticallyWhen`. `executor` says what the browser does with a call of its own:
  * tool -> `{output}` or `{error}`; a tool that is not in it waits for the person.
  */
 export class ChatClient {
-  constructor(ai, base, { id, messages = [], sockets, live, lastOnly, predicate = "eager", executor = {} }) {
-    Object.assign(this, { ai, base, id, executor });
-    this.wire = makeWire(ai, base, id, { sockets, live, lastOnly }, () => this.changed());
+  constructor(ai, base, { id, messages = [], sockets, live, lastOnly, named = false, predicate = "eager", executor = {} }) {
+    Object.assign(this, { ai, base, id, named, executor });
+    this.wire = makeWire(ai, base, id, { sockets, live, lastOnly, named }, () => this.changed());
     this.statuses = ["ready"];
     this.errors = [];
     this.finishes = [];
@@ -196,10 +197,10 @@ function isAnswered({ state, approval }) {
   return state.startsWith("output-") || (state === "approval-responded" && !approval.approved);
 }
 
-function makeWire(ai, base, chat, { sockets, live, lastOnly }, changed) {
+function makeWire(ai, base, chat, { sockets, live, lastOnly, named }, changed) {
   if (live?.LiveChatTransport) return new LiveWire(live, base, chat, changed);
   if (live) return new SocketWire(live, base, changed, lastOnly, livePath(chat));
-  return sockets ? new SocketWire(sockets, base, changed, lastOnly) : new HttpWire(ai, base, changed, lastOnly);
+  return sockets ? new SocketWire(sockets, base, changed, lastOnly) : new HttpWire(ai, base, changed, lastOnly, named);
 }
 
 function makeChat(ai, options) {

@@ -7,7 +7,8 @@ import { readFileSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
 import { drivers, Scene } from "./drivers.mjs";
-import { PATIENCE } from "./signal.mjs";
+import "../delays.mjs";
+import { PATIENCE } from "../patience.mjs";
 
 const [module, base, socketModule, liveModule] = process.argv.slice(2);
 const load = (name) => import(isAbsolute(name) ? pathToFileURL(name) : name);

@@ -1,4 +1,4 @@
-import { PATIENCE } from "./signal.mjs";
+import { PATIENCE } from "../patience.mjs";
 import { readLog, SseReader } from "./sse.mjs";
 
 /** More requests than any scenario needs: a client that gets here re-sends for ever. */

@@ -48,7 +48,10 @@ export function countingSocket(changed) {
       owned.set(requestId, request);
       this.asked.push(request);
       book.requests.push(request);
-      if (book.requests.length > GUARD) throw new Error(`guard: more than ${GUARD} requests`);
+      if (book.requests.length <= GUARD) return;
+      // It is never sent, so nobody must wait for its end.
+      giveUp(request, "aborted");
+      throw new Error(`guard: more than ${GUARD} requests`);
     }
 
     takeUp(request) {

@@ -230,9 +230,9 @@ CASES = [
     ),
     Case("retry after the answer", "retry-after", {"text": "weather in Tokyo"}, _same_once),
     Case("retry at once", "retry-at-once", {"text": "count to 30"}, _same_once),
-    Case("resume on load", "resume-running", {"text": "count to 30", "after": "2"}, _resumed),
+    Case("resume on load", "resume-running", {"text": "count to 30", "after": "2", "named": True}, _resumed),
     Case("resume when idle", "resume-idle", {"text": "weather in Tokyo"}, _nothing_to_resume),
-    Case("close the tab", "disconnect", {"text": "count to 30", "after": "2"}, _resumed, cut=CUT),
+    Case("close the tab", "disconnect", {"text": "count to 30", "after": "2", "named": True}, _resumed, cut=CUT),
     Case(
         "stop",
         "stop",

@@ -1,7 +1,8 @@
 // What a person does with a page, one function per way of using it. A driver acts; pytest judges.
 import { perform } from "./acts.mjs";
 import { ChatClient } from "./chat-client.mjs";
-import { PATIENCE, Signal } from "./signal.mjs";
+import { PATIENCE } from "../patience.mjs";
+import { Signal } from "./signal.mjs";
 import { sendOnce } from "./send-once.mjs";
 import { readLog, SseReader } from "./sse.mjs";
 import { livePath } from "./wires.mjs";
@@ -33,6 +34,12 @@ export class Scene {
   async load(name, options = {}) {
     this.seen.loaded = await this.history();
     return this.open(name, { messages: this.seen.loaded.messages, ...options });
+  }
+
+  /** What a loaded page does then: the transport's own resume, which with `named` says which run the history has named. */
+  resume(page) {
+    const run = page.named ? this.seen.loaded.active?.run : undefined;
+    return page.chat.resumeStream(run === undefined ? {} : { body: { run } });
   }
 
   /** One message in a chat of its own, as somebody else might send it; `name` tells several such chats apart. */
@@ -199,11 +206,20 @@ export const drivers = {
 
   async "resume-running"(scene, args) {
     const { whole } = await begin(scene, args);
-    const second = await scene.load("second");
-    const rest = second.chat.resumeStream();
+    const second = await scene.load("second", { named: args.named });
+    const rest = scene.resume(second);
     await second.untilSeen(args.after);
     if (args.release) await scene.sayElsewhere(args.release);
     await Promise.all([whole, rest]);
+  },
+
+  /** The answer ends between the two requests of a page that is loaded: its history, and what the transport resumes. */
+  async "resume-ended"(scene, args) {
+    const { whole } = await begin(scene, args);
+    const second = await scene.load("second", { named: args.named });
+    await scene.sayElsewhere(args.release);
+    await whole;
+    await scene.resume(second);
   },
 
   /** Two pages of one chat, one after the other; the first one never hears of what the second one asked. */
@@ -230,8 +246,8 @@ export const drivers = {
     const { page, whole } = await begin(scene, args);
     await page.leave();
     await whole;
-    const second = await scene.load("second");
-    const rest = second.chat.resumeStream();
+    const second = await scene.load("second", { named: args.named });
+    const rest = scene.resume(second);
     await second.untilSeen(args.after);
     if (args.release) await scene.sayElsewhere(args.release);
     await rest;

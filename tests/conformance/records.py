@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PINNED = ("6.0.0", "6.0.100", "6.0.326", "7.0.31", "7.0.169")
-NODE_TIMEOUT = 600.0
+NODE_TIMEOUT = 6 * PATIENCE
+"""Seconds for all scenarios of a Node process together; each one has limits of its own."""
 
 Json = Any
 Message = dict[str, Any]
@@ -23,18 +26,22 @@ Chunk = dict[str, Any]
 
 
 OURS = "adkwire"
+EVERYWHERE = bool(os.environ.get("EVERYWHERE"))
+"""True when every client does everything on every store, as `matrix` says."""
+MEMORY, SQLITE = "memory:", ".adkwire/state.db"
 
 
 @dataclass(frozen=True)
 class Column:
     """A client: a module with the `ai` package, and where its transports for sockets are, if it is to use one.
 
-    One that is live knows the other ways too.
+    One that is live knows the other ways too. `db` is the store of the server that it talks to.
     """
 
     module: str
     sockets: str | None = None
     live: str | None = None
+    db: str = MEMORY
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,11 @@ def newest() -> dict[str, str]:
     return {version: known[version] for version in latest.values()}
 
 
+def thorough() -> list[str]:
+    """The versions that do every scenario over HTTP: the oldest, and the newest of each major."""
+    return [version for version in packages() if version in {next(iter(packages())), *newest()}]
+
+
 def over_socket(version: str) -> str:
     """The name of the column in which this version talks over sockets."""
     return f"{version} socket"
@@ -131,8 +143,13 @@ def over_socket(version: str) -> str:
 
 def columns() -> dict[str, Column]:
     """All that a scenario is run with: each version over HTTP, and the newest of each major over sockets."""
-    over_http = {version: Column(module) for version, module in packages().items()}
-    return over_http | {over_socket(version): Column(module, _sockets(version)) for version, module in newest().items()}
+    first, last = next(iter(newest())), next(reversed(newest()))
+    over_http = {version: Column(module, db=_db(version == last)) for version, module in packages().items()}
+    over_sockets = {
+        over_socket(version): Column(module, _sockets(version), db=_db(version == first))
+        for version, module in newest().items()
+    }
+    return _on_both_stores(over_http | over_sockets)
 
 
 def over_live(version: str) -> str:
@@ -147,13 +164,32 @@ def over_stock_live(version: str) -> str:
 
 def live_columns() -> dict[str, Column]:
     """The newest of each major with our live transport, and the one that has a transport for sockets with that."""
-    ours = {over_live(version): Column(module, _sockets(version), OURS) for version, module in newest().items()}
+    last = next(reversed(newest()))
+    ours = {
+        over_live(version): Column(module, _sockets(version), OURS, _db(version == last))
+        for version, module in newest().items()
+    }
     stock = {
         over_stock_live(version): Column(module, module, module)
         for version, module in newest().items()
         if not version.startswith("6.")
     }
-    return ours | stock
+    return _on_both_stores(ours | stock)
+
+
+def _db(lasts: bool) -> str:
+    return SQLITE if lasts else MEMORY
+
+
+def _on_both_stores(columns: dict[str, Column]) -> dict[str, Column]:
+    """The same; with EVERYWHERE each of them also on the store that it does not have."""
+    if not EVERYWHERE:
+        return columns
+    other = {SQLITE: MEMORY, MEMORY: SQLITE}
+    return columns | {
+        f"{name} on {'SQLite' if column.db == MEMORY else 'memory'}": replace(column, db=other[column.db])
+        for name, column in columns.items()
+    }
 
 
 def _sockets(version: str) -> str:

@@ -94,6 +94,14 @@ def _both_whole(*names: str) -> Check:
     return check
 
 
+def _only_the_question(record: Record) -> None:
+    """Nothing runs, and nothing else was asked for: the answer is there when the page is loaded again."""
+    second = record.pages["second"]
+    assert record.seen["loaded"]["active"] is not None
+    assert [message["role"] for message in second.messages] == ["user"]
+    assert [request["status"] for request in second.requests] == [204]
+
+
 def _found_running(record: Record) -> None:
     loaded = record.seen["loaded"]
     assert [message["role"] for message in loaded["messages"]] == ["user"], "the message being written is left out"
@@ -436,6 +444,19 @@ CASES = [
         cut=frozenset({"page"}),
     ),
     Case("resume on load", "resume-running", HELD, every(_both_whole("page", "second"), _found_running)),
+    Case(
+        "ended between history and resume",
+        "resume-ended",
+        {**HELD, "named": True},
+        every(_both_whole("page", "second"), _found_running),
+    ),
+    Case(
+        "ended between history and resume, the run not named",
+        "resume-ended",
+        HELD,
+        every(_both_whole("page"), _only_the_question),
+        behind=frozenset({"second"}),
+    ),
     Case(
         "close the tab, come back",
         "disconnect",

@@ -1,5 +1,4 @@
-/** Milliseconds; who hunts a scenario that hangs may wish for less. */
-export const PATIENCE = Number(process.env.PATIENCE ?? 30_000);
+import { PATIENCE } from "../patience.mjs";
 
 /** Wakes who waits for a state, at every change of it; the deadline only turns a hang into a failure. */
 export class Signal {

@@ -2,8 +2,8 @@
 
 import functools
 import os
-import random
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,19 @@ from tests.conformance import (
 )
 from tests.conformance.cases import Case
 from tests.conformance.judge import judge
-from tests.conformance.records import HERE, Record, columns, drive, newest, over_socket, packages, with_ledger
+from tests.conformance.matrix import shared_out, traits
+from tests.conformance.records import (
+    EVERYWHERE,
+    HERE,
+    Record,
+    columns,
+    drive,
+    newest,
+    over_socket,
+    packages,
+    thorough,
+    with_ledger,
+)
 from tests.servers import serve
 
 SUITES = {
@@ -55,35 +67,43 @@ ENVIRONMENT = {
     "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(AGENTS)])),
 }
 
-SEED = 6
-SHARES = 3
+KINDS_OF_CHUNKS = {
+    *("start", "start-step", "finish-step", "finish", "message-metadata", "error", "abort", "file", "source-url"),
+    *("text-start", "text-delta", "text-end", "reasoning-start", "reasoning-delta", "reasoning-end"),
+    *("tool-input-start", "tool-input-delta", "tool-input-available", "tool-approval-request"),
+    *("tool-output-available", "tool-output-denied", "tool-output-error"),
+    *("data-approval", "data-transfer", "data-state", "data-artifact", "data-pcm"),
+    *("data-executable-code", "data-code-execution-result"),
+}
 
 Runs = Callable[[str], dict[str, Record]]
 
 
 @functools.cache
-def cases(suite: str, version: str) -> list[Case]:
-    """What a client has to do: everything, but of the mixes only a share if others do them all."""
-    left_out = mixes_left_out(version)
-    every = SUITES[suite] if version in packages() else _on_sockets(suite, version)
-    return [case for case in every if case.name not in left_out]
+def cases(suite: str, name: str) -> list[Case]:
+    """Return what a client does, in the terms of `matrix`."""
+    column = columns()[name]
+    if column.sockets:
+        return _over_sockets(suite, name)
+    sharing = [version for version in packages() if version not in thorough()]
+    version = name.partition(" ")[0]
+    if version in sharing:
+        return shared_out(SUITES[suite], sharing.index(version), len(sharing))
+    return SUITES[suite]
 
 
-def mixes_left_out(version: str) -> set[str]:
-    """None by the newest over HTTP and by the very newest over sockets; the others share them out among them."""
-    last = list(newest())[-1]
-    others = [known for known in columns() if known not in {*newest(), over_socket(last)}]
-    if version not in others:
-        return set()
-    mixes = [case.name for case in gate_mixes.CASES]
-    random.Random(SEED).shuffle(mixes)
-    return set(mixes) - set(mixes[others.index(version) % SHARES :: SHARES])
-
-
-def _on_sockets(suite: str, version: str) -> list[Case]:
-    same = [case for case in SUITES[suite] if case.name not in socket_cases.LEFT_OUT]
-    stock = [] if version.startswith("6.") else ON_STOCK_SOCKETS.get(suite, [])
+def _over_sockets(suite: str, name: str) -> list[Case]:
+    hands = list(map(over_socket, newest()))
+    left_out = {*socket_cases.LEFT_OUT, *_mixes_left_out(hands.index(name.partition(" on ")[0]), len(hands))}
+    same = [case for case in SUITES[suite] if case.name not in left_out]
+    stock = [] if name.startswith("6.") else ON_STOCK_SOCKETS.get(suite, [])
     return [*same, *ON_SOCKETS.get(suite, []), *stock]
+
+
+def _mixes_left_out(hand: int, hands: int) -> set[str]:
+    """Return the mixes that another client does over sockets; the answers travel as they do over HTTP."""
+    mixes = [case.name for case in gate_mixes.CASES]
+    return set[str]() if EVERYWHERE else set(mixes) - set(mixes[hand::hands])
 
 
 def by_column(suite: str) -> pytest.MarkDecorator:
@@ -94,46 +114,55 @@ def by_column(suite: str) -> pytest.MarkDecorator:
     )
 
 
-def _serve(suite: str, folder: Path) -> Iterator[Runs]:
-    ledger = folder / "ledger.jsonl"
-    with serve(*TARGETS[suite], cwd=folder, env={**ENVIRONMENT, "LEDGER": str(ledger)}) as server:
+def serving(suite: str, folders: pytest.TempPathFactory) -> Iterator[Runs]:
+    """Servers of a suite, one for each store, made when a client needs one; call it with a client for its records."""
+    with ExitStack() as running:
+
+        @functools.cache
+        def server(db: str) -> tuple[str, Path]:
+            folder = folders.mktemp(suite)
+            ledger = folder / "ledger.jsonl"
+            env = {**ENVIRONMENT, "ADKWIRE_DB": db, "LEDGER": str(ledger)}
+            return running.enter_context(serve(*TARGETS[suite], cwd=folder, env=env)).url, ledger
 
         @functools.cache
         def run(version: str) -> dict[str, Record]:
+            column = columns()[version]
+            url, ledger = server(column.db)
             jobs = [case.job(case.chat(version)) for case in cases(suite, version)]
-            return with_ledger(drive(columns()[version], server.url, jobs), ledger)
+            return with_ledger(drive(column, url, jobs), ledger)
 
         yield run
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The demo server; call it with a version for that client's records, made once."""
-    yield from _serve("demo", tmp_path_factory.mktemp("demo"))
+    """The demo server."""
+    yield from serving("demo", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same with the scripted agent."""
-    yield from _serve("scripted", tmp_path_factory.mktemp("scripted"))
+    yield from serving("scripted", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same with the agent whose tools wait."""
-    yield from _serve("gated", tmp_path_factory.mktemp("gated"))
+    yield from serving("gated", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def street(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same with a sequence of agents as the root."""
-    yield from _serve("street", tmp_path_factory.mktemp("street"))
+    yield from serving("street", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def square(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """The same with agents side by side as the root."""
-    yield from _serve("square", tmp_path_factory.mktemp("square"))
+    yield from serving("square", tmp_path_factory)
 
 
 @by_column("demo")
@@ -161,6 +190,14 @@ def test_the_gate_side_by_side(square: Runs, version: str, case: Case) -> None:
     judge(case, square(version)[case.name])
 
 
+@pytest.mark.parametrize("version", columns(), ids=[f"{version}-all" for version in columns()])
+def test_every_client_meets_every_kind_of_chunk(demo: Runs, scripted: Runs, gated: Runs, version: str) -> None:
+    """Sharing scenarios out leaves no client without a kind of chunk; `matrix.ONLY_ONE` names what it must not miss."""
+    records = [record for runs in (demo, scripted, gated) for record in runs(version).values()]
+    met = {chunk["type"] for record in records for page in record.pages.values() for chunk in page.chunks}
+    assert met == KINDS_OF_CHUNKS
+
+
 @pytest.mark.parametrize("suite", SUITES)
 def test_names_are_unique(suite: str) -> None:
     for version in columns():
@@ -169,25 +206,29 @@ def test_names_are_unique(suite: str) -> None:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_every_case_is_done_by_the_newest_and_by_two_at_least(suite: str) -> None:
-    for case in SUITES[suite]:
-        doing = {version for version in packages() if case in cases(suite, version)}
-        assert newest().keys() <= doing, case.name
-        assert len(doing) >= min(2, len(packages())), case.name
+def test_the_thorough_do_everything_and_the_others_together(suite: str) -> None:
+    every = {case.name for case in SUITES[suite]}
+    for version in thorough():
+        assert {case.name for case in cases(suite, version)} == every
+    sharing = [version for version in packages() if version not in thorough()]
+    assert {case.name for version in sharing for case in cases(suite, version)} == (every if sharing else set())
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_what_the_newest_do_they_do_on_sockets_too(suite: str) -> None:
-    for version in newest():
-        left_out = {case.name for case in cases(suite, version)} - {
-            case.name for case in cases(suite, over_socket(version))
-        }
-        assert left_out <= socket_cases.LEFT_OUT.keys() | mixes_left_out(over_socket(version))
+def test_every_client_meets_every_trait(suite: str) -> None:
+    every = {trait for case in SUITES[suite] for trait in traits(case)}
+    for version in packages():
+        assert {trait for case in cases(suite, version) for trait in traits(case)} == every
 
 
-def test_the_very_newest_leaves_no_mix_out() -> None:
-    last = list(newest())[-1]
-    assert (mixes_left_out(last), mixes_left_out(over_socket(last))) == (set(), set())
+@pytest.mark.parametrize("suite", SUITES)
+def test_sockets_leave_out_only_what_is_named(suite: str) -> None:
+    done = [{case.name for case in cases(suite, over_socket(version))} for version in newest()]
+    every = {case.name for case in SUITES[suite]} - socket_cases.LEFT_OUT.keys()
+    assert set[str]().union(*done) >= every
+    mixes = {case.name for case in gate_mixes.CASES}
+    for one in done:
+        assert one >= every - mixes
 
 
 def test_what_is_left_out_is_there() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.acts import act, approve, deny, say
 from tests.conformance.cases import Case
 from tests.conformance.judge import complaints
-from tests.conformance.records import Chunk, Record, columns, drive, packages
+from tests.conformance.records import Chunk, Record, columns, drive, thorough
 from tests.conformance.stub import Script, serve_stub, sse
 from tests.conformance.test_harness import FINISH, START, STEP, STEP_END, STEP_PART, TEXT, TEXT_PART, answer
 
@@ -80,7 +80,7 @@ BROKEN: Mapping[str, tuple[str, Script, str]] = {
 }
 
 
-@pytest.fixture(scope="module", params=list(packages()))
+@pytest.fixture(scope="module", params=thorough())
 def records(request: pytest.FixtureRequest) -> dict[str, Record]:
     scripts = {name: script for name, (_, script) in RIGHT.items()}
     scripts |= {name: script for name, (_, script, _) in BROKEN.items()}

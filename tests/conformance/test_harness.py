@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance.cases import say
 from tests.conformance.judge import complaints
-from tests.conformance.records import Chunk, Message, Record, columns, drive, packages
+from tests.conformance.records import Chunk, Message, Record, columns, drive, thorough
 from tests.conformance.stub import Script, serve_stub, sse
 
 START: Chunk = {"type": "start", "messageId": "m1"}
@@ -97,7 +97,7 @@ NEW_ID = Script(
 )
 
 
-@pytest.fixture(scope="module", params=list(packages()))
+@pytest.fixture(scope="module", params=thorough())
 def records(request: pytest.FixtureRequest) -> dict[str, Record]:
     broken = {name: Script([body], [HELLO]) for name, (body, _) in BROKEN.items()}
     scripts = {

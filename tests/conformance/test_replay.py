@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 import uvicorn
 
+from adkwire.recording.files import load_recording
 from adkwire.server.replay import create_replay_app
 from adkwire.settings import Settings
-from adkwire.stores.recordings import load_recording
 from tests.conformance.acts import act, approve, load, say
 from tests.conformance.records import Column, Record, drive
 from tests.servers import serve

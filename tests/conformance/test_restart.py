@@ -30,7 +30,7 @@ from tests.conformance.cases import Case
 from tests.conformance.expected import STEP, bare, every, failed, holds, says, verdict
 from tests.conformance.gate_expected import FOUND, READ_ONE, TOLD, paid, unpaid
 from tests.conformance.judge import judge
-from tests.conformance.records import HERE, Record, columns, drive, with_ledger
+from tests.conformance.records import EVERYWHERE, HERE, Record, columns, drive, packages, thorough, with_ledger
 from tests.servers import Server, serve
 
 KEPT: Act = keep("page", [])
@@ -200,12 +200,28 @@ def _after(story: Story, record: Record) -> Case:
     return replace(story.after, args={**story.after.args, "acts": acts})
 
 
+def _shares(stories: list[Story]) -> dict[str, list[Story]]:
+    """Return the stories of each client: all, but those share them out which share scenarios (`matrix`)."""
+    sharing = [version for version in packages() if version not in thorough() and not EVERYWHERE]
+    every = dict.fromkeys(columns(), stories)
+    return every | {version: stories[hand :: len(sharing)] for hand, version in enumerate(sharing)}
+
+
 def _befores(stories: list[Story]) -> dict[str, list[Case]]:
-    return {version: [story.before for story in stories] for version in columns()}
+    return {version: [story.before for story in share] for version, share in _shares(stories).items()}
 
 
 def _afters(stories: list[Story], before: dict[str, dict[str, Record]]) -> dict[str, list[Case]]:
-    return {version: [_after(story, records[story.name]) for story in stories] for version, records in before.items()}
+    return {
+        version: [_after(story, before[version][story.name]) for story in share]
+        for version, share in _shares(stories).items()
+    }
+
+
+def by_client(stories: list[Story]) -> pytest.MarkDecorator:
+    """The stories of each client, whose name comes first."""
+    every = [(version, story) for version, share in _shares(stories).items() for story in share]
+    return pytest.mark.parametrize(("version", "story"), every, ids=[f"{name}-{story.name}" for name, story in every])
 
 
 Played = dict[str, dict[str, dict[str, Record]]]
@@ -226,13 +242,11 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         return {"term": terminated, "kill": host.play(server, _afters(killed, before), "kill")}
 
 
-@pytest.mark.parametrize("story", WAITING, ids=lambda story: story.name)
-@pytest.mark.parametrize("version", columns())
+@by_client(WAITING)
 def test_told_to_stop(played: Played, version: str, story: Story) -> None:
     judge(story.after, played["term"][version][story.name])
 
 
-@pytest.mark.parametrize("story", [*WAITING, *RUNNING], ids=lambda story: story.name)
-@pytest.mark.parametrize("version", columns())
+@by_client([*WAITING, *RUNNING])
 def test_killed(played: Played, version: str, story: Story) -> None:
     judge(story.after, played["kill"][version][story.name])

@@ -15,14 +15,20 @@ const lastMessageOnly = {
 /** The same on a socket, whose frames have a field for it. */
 const lastOfMessages = { prepareSendMessagesRequest: ({ messages }) => ({ messages: messages.slice(-1) }) };
 
+/** Name the run to resume, as our documentation shows for stock clients. On a socket the request's body is enough. */
+const namedRun = {
+  prepareReconnectToStreamRequest: ({ api, id, body }) => ({ api: `${api}/${id}/stream?run=${body?.run ?? ""}` }),
+};
+
 /** The stock `DefaultChatTransport`. */
 export class HttpWire {
   strange = [];
 
-  constructor({ DefaultChatTransport }, base, changed, lastOnly) {
+  constructor({ DefaultChatTransport }, base, changed, lastOnly, named) {
     const { run: fetch, requests, settled } = countingFetch(changed);
     Object.assign(this, { requests, settled });
-    this.transport = new DefaultChatTransport({ api: `${base}/api/chat`, fetch, ...(lastOnly && lastMessageOnly) });
+    const options = { ...(lastOnly && lastMessageOnly), ...(named && namedRun) };
+    this.transport = new DefaultChatTransport({ api: `${base}/api/chat`, fetch, ...options });
   }
 
   leave(chat) {

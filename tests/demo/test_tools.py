@@ -10,12 +10,12 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from adkwire.demo import agent as demo
-from adkwire.demo.model import OfflineModel
+from adkwire.demo.offline_model import OfflineModel
 from adkwire.demo.tools import change_bgm, get_location, get_timezone
 from adkwire.gate.client_tool import ClientTool
 from adkwire.gate.schemas import problem
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.testing.conversation import Conversation, calls, results, texts
+from tests.testing.agent_session import AgentSession, calls, results, texts
 
 LOCATION = {"latitude": 35.681236789, "longitude": 139.767125, "accuracy": 18.4}
 CLOCK = {"timezone": "Asia/Tokyo", "local_time": "2026-01-31T12:34:56+09:00"}
@@ -37,8 +37,8 @@ def demo_agent(outcome: dict[str, Any] | None = None) -> LlmAgent:
     return agent
 
 
-def talk(outcome: dict[str, Any] | None = None) -> Conversation:
-    return Conversation(demo_agent(outcome), resumable=True)
+def session(outcome: dict[str, Any] | None = None) -> AgentSession:
+    return AgentSession(demo_agent(outcome), resumable=True)
 
 
 def called(events: Sequence[Event]) -> list[tuple[str | None, dict[str, Any] | None]]:
@@ -80,12 +80,12 @@ SENTENCES: list[tuple[str, list[tuple[str, dict[str, Any]]]]] = [
 
 @pytest.mark.parametrize(("sentence", "expected"), SENTENCES)
 async def test_a_sentence_becomes_calls(sentence: str, expected: list[tuple[str, dict[str, Any]]]) -> None:
-    assert called(await talk().say(sentence)) == expected
+    assert called(await session().say(sentence)) == expected
 
 
 @pytest.mark.parametrize("sentence", ["think about X", "count to 3", "cite", "anything else"])
 async def test_a_sentence_that_needs_no_tool_calls_none(sentence: str) -> None:
-    events = await talk().say(sentence)
+    events = await session().say(sentence)
     assert called(events) == []
     assert texts(events)
 
@@ -121,13 +121,13 @@ def test_the_browser_tools_say_what_they_take_and_give() -> None:
     assert problem("noon", get_timezone.output)
 
 
-async def approve(conversation: Conversation, sentence: str) -> list[Event]:
+async def approve(conversation: AgentSession, sentence: str) -> list[Event]:
     asks = waiting(await conversation.say(sentence))
     return await conversation.say(*(response(ask, {"confirmed": True}) for ask in asks))
 
 
 async def test_a_payment_is_paid_after_the_approval() -> None:
-    events = await approve(talk(), "pay 50 to Hanako")
+    events = await approve(session(), "pay 50 to Hanako")
     [result] = results(events)
     assert result.response is not None
     transaction = result.response["transaction_id"]
@@ -142,7 +142,7 @@ async def test_a_payment_is_paid_after_the_approval() -> None:
 
 
 async def test_equal_payments_are_different_transactions() -> None:
-    events = await approve(talk(), "pay 5 to Eve and pay 5 to Eve")
+    events = await approve(session(), "pay 5 to Eve and pay 5 to Eve")
     ids = {result.response["transaction_id"] for result in results(events) if result.response}
     assert len(ids) == 2
 
@@ -152,15 +152,15 @@ async def test_the_same_call_is_the_same_transaction() -> None:
     assert results(first)[0].response == results(second)[0].response
 
 
-def _one_call() -> Conversation:
+def _one_call() -> AgentSession:
     agent = demo_agent()
     payment = Call("process_payment", {"amount": 2.5, "recipient": "Eve"}, id="call-1")
     agent.model = ScriptedModel(turns=[[payment], [Say("Done.")]])
-    return Conversation(agent, resumable=True)
+    return AgentSession(agent, resumable=True)
 
 
 async def test_nothing_is_paid_for_no_money() -> None:
-    events = await approve(talk(), "pay 0 to Eve")
+    events = await approve(session(), "pay 0 to Eve")
     assert results(events)[0].response == {
         "success": False,
         "error": "The amount must be more than 0, not 0. Nothing was paid.",
@@ -171,7 +171,7 @@ async def test_nothing_is_paid_for_no_money() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "output", "told"),
+    ("sentence", "output", "expected"),
     [
         ("where am I", LOCATION, "You are at latitude 35.68124, longitude 139.76712, within 18 m."),
         ("今どこ", LOCATION, "現在地は緯度35.68124、経度139.76712です(誤差18 m)。"),
@@ -185,16 +185,16 @@ async def test_nothing_is_paid_for_no_money() -> None:
         ("BGMを1に", {"success": False, "track": 1}, "申し訳ありません、BGMの変更はできませんでした。"),
     ],
 )
-async def test_the_browser_gives_the_result(sentence: str, output: dict[str, Any], told: str) -> None:
-    conversation = talk()
+async def test_the_browser_gives_the_result(sentence: str, output: dict[str, Any], expected: str) -> None:
+    conversation = session()
     paused = await conversation.say(sentence)
     assert not results(paused)
     [call] = waiting(paused)
-    assert texts(await conversation.say(response(call, output))) == [told]
+    assert texts(await conversation.say(response(call, output))) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("sentence", "outcome", "told"),
+    ("sentence", "outcome", "expected"),
     [
         ("pay 5 to Eve", REFUSED, "You refused, so I did not make the payment (too much)."),
         ("花子に5ドル送金", REFUSED, "許可されなかったため、送金は行いませんでした(理由: too much)。"),
@@ -214,14 +214,16 @@ async def test_the_browser_gives_the_result(sentence: str, output: dict[str, Any
         ("pay 5 to Eve", {"error": "Not by this policy."}, "Sorry, I could not make the payment: Not by this policy."),
     ],
 )
-async def test_what_came_of_a_call_is_said_in_one_sentence(sentence: str, outcome: dict[str, Any], told: str) -> None:
-    assert texts(await talk(outcome).say(sentence)) == [told]
+async def test_the_outcome_of_a_call_is_answered_in_one_sentence(
+    sentence: str, outcome: dict[str, Any], expected: str
+) -> None:
+    assert texts(await session(outcome).say(sentence)) == [expected]
 
 
 async def test_two_payments_may_end_differently() -> None:
-    conversation = talk()
+    conversation = session()
     first, second = waiting(await conversation.say("pay 10 to Ann and 20 to Bob"))
     events = await conversation.say(response(first, {"confirmed": True}), response(second, {"confirmed": False}))
-    [told] = texts(events)
-    assert told.startswith("I paid 10 USD to Ann (transaction TX-")
-    assert told.endswith("). You refused, so I did not make the payment.")
+    [answer] = texts(events)
+    assert answer.startswith("I paid 10 USD to Ann (transaction TX-")
+    assert answer.endswith("). You refused, so I did not make the payment.")

@@ -14,7 +14,9 @@ import msgspec
 from msgspec import NODEFAULT
 
 from adkwire import cli, errors, settings
-from adkwire.wire import calls, chunks, encoder, parts, profiles
+from adkwire.wire import chunks, profiles
+from adkwire.wire.encode.adk_fields import IGNORED_FIELDS
+from adkwire.wire.encode.outcome import FINISH_REASONS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -53,7 +55,7 @@ def errors_table() -> str:
 
 def chunks_table() -> str:
     sent = sent_chunks()
-    types: dict[type, profiles.Since] = profiles._TYPES  # pyright: ignore[reportPrivateUsage] - it has no other reader
+    types: dict[type, profiles.KnownSince] = profiles._TYPES  # pyright: ignore[reportPrivateUsage] - it has no other reader
     rows = (
         (
             f"`{_tag(kind)}`",
@@ -68,7 +70,7 @@ def chunks_table() -> str:
 
 
 def newer_fields_table() -> str:
-    fields: dict[type, dict[str, profiles.Since]] = profiles._FIELDS  # pyright: ignore[reportPrivateUsage]
+    fields: dict[type, dict[str, profiles.KnownSince]] = profiles._FIELDS  # pyright: ignore[reportPrivateUsage]
     rows = (
         (f"`{_tag(kind)}`", f"`{_camel(name)}`", _since(since))
         for kind, named in fields.items()
@@ -79,7 +81,7 @@ def newer_fields_table() -> str:
 
 def ignored_table() -> str:
     by_reason: dict[str, list[str]] = {}
-    for owner, fields in parts.IGNORED_FIELDS.items():
+    for owner, fields in IGNORED_FIELDS.items():
         for name, reason in fields.items():
             by_reason.setdefault(reason, []).append(f"`{owner}.{name}`")
     rows = ((", ".join(names), reason) for reason, names in by_reason.items())
@@ -88,7 +90,7 @@ def ignored_table() -> str:
 
 def finish_reasons_table() -> str:
     by_reason: dict[str, list[str]] = {}
-    for gemini, reason in parts.FINISH_REASONS.items():
+    for gemini, reason in FINISH_REASONS.items():
         by_reason.setdefault(reason, []).append(f"`{gemini}`")
     rows = [(f"`{reason}`", ", ".join(names)) for reason, names in by_reason.items()]
     return markdown(("`finishReason` on the wire", "Gemini's reason"), [*rows, ("`other`", "every other one")])
@@ -137,8 +139,8 @@ def chunk_types() -> tuple[type[msgspec.Struct], ...]:
 def sent_chunks() -> set[type]:
     """The chunk types that the encoder makes anywhere."""
     names: set[str] = set()
-    for module in (calls, encoder, parts):
-        for node in ast.walk(ast.parse(inspect.getsource(module))):
+    for file in (ROOT / "src/adkwire/wire/encode").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -151,7 +153,7 @@ def sent_chunks() -> set[type]:
 def data_types() -> set[str]:
     """The `data-*` types that the wire floor names."""
     found: set[str] = set()
-    for file in (ROOT / "src/adkwire/wire").glob("*.py"):
+    for file in (ROOT / "src/adkwire/wire").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.keyword) and node.arg == "type" and isinstance(node.value, ast.Constant):
                 found |= {str(node.value.value)} if str(node.value.value).startswith("data-") else set()
@@ -195,7 +197,7 @@ def _fields(kind: type[msgspec.Struct]) -> str:
     return ", ".join(f"`{f.encode_name}{'' if f.default is NODEFAULT else '?'}`" for f in fields)
 
 
-def _since(since: profiles.Since | None) -> str:
+def _since(since: profiles.KnownSince | None) -> str:
     if since is None:
         return "all"
     majors = [f"{major}.0.{patch}" for major, patch in ((6, since.v6), (7, since.v7)) if patch is not None]

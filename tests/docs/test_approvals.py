@@ -12,12 +12,13 @@ from urllib.request import Request, urlopen
 import msgspec
 import pytest
 
+from adkwire.adk.events import EXPIRED
 from adkwire.gate.gate import REFUSED
-from adkwire.gate.judge import _ALREADY, _LATE  # pyright: ignore[reportPrivateUsage] - the words are quoted
-from adkwire.runs.own_events import EXPIRED
-from adkwire.wire.calls import UNFINISHED
-from adkwire.wire.decoder import CallBody
+from adkwire.gate.judge import _ALREADY_ANSWERED, _TOO_LATE  # pyright: ignore[reportPrivateUsage] - the words are quoted
+from adkwire.wire.decode.call_answers import CallBody
+from adkwire.wire.encode.tool_calls import UNFINISHED
 from tests.docs.tables import DOCS, ROOT
+from tests.patience import PATIENCE
 from tests.servers import Server, serve
 
 PAGE = (DOCS / "approvals.md").read_text()
@@ -55,7 +56,7 @@ def send(url: str, body: str | None = None, method: str | None = None) -> Reply:
     data = None if body is None else body.encode()
     request = Request(url, data, {"content-type": "application/json"}, method=method)
     try:
-        with urlopen(request, timeout=30) as response:
+        with urlopen(request, timeout=PATIENCE) as response:
             status, text = response.status, response.read().decode()
     except HTTPError as error:
         with error:
@@ -130,7 +131,7 @@ def test_the_fields_of_an_answer_are_all_there() -> None:
 def test_the_words_that_are_quoted_are_those_of_the_code() -> None:
     late = PAGE.partition("| the call | told |")[2].partition("\n\n")[0]
     told = re.findall(r"^\| [^|]+ \| ([^|]+?) \|$", late, re.MULTILINE)
-    assert sorted(told) == sorted([*_LATE.values(), _ALREADY])
+    assert sorted(told) == sorted([*_TOO_LATE.values(), _ALREADY_ANSWERED])
     assert f"`{EXPIRED}`" in PAGE
     assert f"`{UNFINISHED}`" in PAGE
     assert REFUSED in PAGE

@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.docs.tables import ROOT
-from tests.patience import START_PATIENCE
+from tests.patience import PATIENCE
 from tests.servers import clean_environment, serve, serve_anew
 
 EXAMPLES = ROOT / "examples"
@@ -37,7 +37,7 @@ def said(stream: str) -> str:
 
 def fetch(url: str, body: dict[str, Any] | None = None) -> str:
     data = None if body is None else json.dumps(body).encode()
-    with urlopen(Request(url, data, {"content-type": "application/json"}), timeout=30) as response:
+    with urlopen(Request(url, data, {"content-type": "application/json"}), timeout=PATIENCE) as response:
         return response.read().decode()
 
 
@@ -139,7 +139,7 @@ def in_the_terminal(url: str, chat: str, typed: str, cwd: Path) -> str:
         input=typed,
         capture_output=True,
         text=True,
-        timeout=START_PATIENCE,
+        timeout=PATIENCE,
         check=True,
     )
     return ended.stdout
@@ -204,7 +204,7 @@ def test_the_weather_agent_says_that_it_needs_a_key(tmp_path: Path) -> None:
         env=clean_environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert ended.returncode == 2

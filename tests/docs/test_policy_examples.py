@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from adkwire.gate.conditions import OPERATORS
-from adkwire.gate.policy import Action, Policy, Rule, Scope
+from adkwire.gate.policy import Action, GrantCoverage, Policy, Rule
 from tests.docs.tables import DOCS, ROOT, serve_options
 
 PAGE = (DOCS / "policy.md").read_text()
@@ -82,7 +82,7 @@ def test_operators_actions_grants_and_keys_are_all_explained() -> None:
     assert table_headed("| operator | holds when the argument |") == [*OPERATORS]
     assert table_headed("| `action` | the call |") == [*get_args(Action)]
     grants = table_headed("| `grant` | a standing grant covers |")
-    assert [cell.partition('"')[2].partition('"')[0] for cell in grants] == [*get_args(Scope)]
+    assert [cell.partition('"')[2].partition('"')[0] for cell in grants] == [*get_args(GrantCoverage)]
     assert table_headed("| key | value | what it does |") == [each.name for each in fields(Rule)]
 
 

@@ -20,15 +20,18 @@ import adkwire
 import adkwire.testing
 from adkwire import Settings, cli, create_app
 from adkwire.gate.records import AuditEntry, State
-from adkwire.runs.lives import TAKEN_OVER
-from adkwire.runs.news import Item
+from adkwire.live.listeners import TAKEN_OVER
+from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.views import Pending
-from adkwire.server import chat_socket, live, live_reader, outbox, patient_socket, security, senses, socket
+from adkwire.server import security
 from adkwire.server.security import error_response
+from adkwire.server.sockets import chat as chat_socket
+from adkwire.server.sockets import endings, live, media_input, outbox, uvicorn_protocol
 from adkwire.testing import GeminiLiveStep, GeminiStep, Say, ScriptedModel, steps
-from adkwire.wire import frames, live_binary, live_frames, live_replies, sound
-from adkwire.wire.parts import STAMP, MessageFacts
+from adkwire.wire.encode.event_parts import STAMP
+from adkwire.wire.encode.message_facts import MessageFacts
 from adkwire.wire.profiles import Profile
+from adkwire.wire.socket import audio, binary_frames, frames_in, frames_out, live_frames_in, live_frames_out
 from tests.docs import tables
 from tests.docs.tables import DOCS, ROOT, TABLES, written
 
@@ -114,23 +117,23 @@ def rows_of(title: str) -> list[Row]:
 
 
 def test_frames_of_the_client_are_those_of_the_code() -> None:
-    known = {kind.__name__.removesuffix("Frame").lower() for kind in get_args(frames.ClientFrame)}
+    known = {kind.__name__.removesuffix("Frame").lower() for kind in get_args(frames_in.ClientFrame)}
     assert {row.cells[0].strip("`") for row in rows_of("### Frames of the client")} == known
 
 
 MADE: dict[str, tuple[Callable[[], str] | None, Callable[[], str]]] = {
-    "start": (lambda: frames.start_frame("r"), lambda: frames.start_frame("r")),
-    "end": (lambda: frames.end_frame("r"), lambda: frames.end_frame("r")),
-    "no-active": (lambda: frames.no_active_frame("r"), lambda: frames.no_active_frame("r")),
-    "error": (lambda: frames.error_frame("r", "no"), lambda: frames.error_frame("r", "no", "conflict")),
-    "notice": (None, lambda: frames.notice_frame("info", "c", "t")),
-    "pong": (None, lambda: frames.pong_frame(1, 2)),
+    "start": (lambda: frames_out.start_frame("r"), lambda: frames_out.start_frame("r")),
+    "end": (lambda: frames_out.end_frame("r"), lambda: frames_out.end_frame("r")),
+    "no-active": (lambda: frames_out.no_active_frame("r"), lambda: frames_out.no_active_frame("r")),
+    "error": (lambda: frames_out.error_frame("r", "no"), lambda: frames_out.error_frame("r", "no", "conflict")),
+    "notice": (None, lambda: frames_out.notice_frame("info", "c", "t")),
+    "pong": (None, lambda: frames_out.pong_frame(1, 2)),
     "chunk": (lambda: chunk_frame(None), lambda: chunk_frame("run")),
 }
 
 
 def chunk_frame(run: str | None) -> str:
-    told = frames.ChunkFrames("r", Profile.declared(None), run=run).of(0, [b'{"type":"start-step"}'])
+    told = frames_out.ChunkFrames("r", Profile.declared(None), run=run).encode(0, [b'{"type":"start-step"}'])
     return told[0]
 
 
@@ -140,7 +143,7 @@ def keys(frame: str) -> set[str]:
 
 
 def test_frames_of_the_server_are_those_of_the_code() -> None:
-    source = (ROOT / "src/adkwire/wire/frames.py").read_text()
+    source = (ROOT / "src/adkwire/wire/socket/frames_out.py").read_text()
     rows = {row.cells[0].strip("`"): row for row in rows_of("### Frames of the server")}
     assert set(rows) == set(MADE) == set(re.findall(r'"type": ?"([a-z-]+)"', source))
     for name, (official, ours) in MADE.items():
@@ -166,16 +169,16 @@ def fields_of(kind: type[Any]) -> set[str]:
 
 def test_live_frames_of_the_client_are_those_of_the_code() -> None:
     kinds: dict[str, type[Any]] = {
-        "message": live_frames._Message,  # pyright: ignore[reportPrivateUsage] - what is read is what is documented
-        "interrupt": live_frames._Interrupt,  # pyright: ignore[reportPrivateUsage]
-        "audio_control": live_frames._AudioControl,  # pyright: ignore[reportPrivateUsage]
-        "audio_chunk": live_frames._AudioChunk,  # pyright: ignore[reportPrivateUsage]
-        "video_frame": live_frames._VideoFrame,  # pyright: ignore[reportPrivateUsage]
-        "tool_result": live_frames._ToolResult,  # pyright: ignore[reportPrivateUsage]
-        "played": live_frames._Played,  # pyright: ignore[reportPrivateUsage]
+        "message": live_frames_in._Message,  # pyright: ignore[reportPrivateUsage] - what is read is what is documented
+        "interrupt": live_frames_in._Interrupt,  # pyright: ignore[reportPrivateUsage]
+        "audio_control": live_frames_in._AudioControl,  # pyright: ignore[reportPrivateUsage]
+        "audio_chunk": live_frames_in._AudioChunk,  # pyright: ignore[reportPrivateUsage]
+        "video_frame": live_frames_in._VideoFrame,  # pyright: ignore[reportPrivateUsage]
+        "tool_result": live_frames_in._ToolResult,  # pyright: ignore[reportPrivateUsage]
+        "played": live_frames_in._Played,  # pyright: ignore[reportPrivateUsage]
     }
     rows = {row.cells[0].strip("`"): row.cells[1] for row in rows_of("### Live frames of the client")}
-    assert set(rows) == set(live_frames._READERS) == {*kinds, "close"}  # pyright: ignore[reportPrivateUsage]
+    assert set(rows) == set(live_frames_in._READERS) == {*kinds, "close"}  # pyright: ignore[reportPrivateUsage]
     rows["message"] = rows["message"].replace("`requestId?`, ", "").replace(": {messages}", "")
     for name, kind in kinds.items():
         assert fields_in(rows[name]) == fields_of(kind), name
@@ -184,13 +187,13 @@ def test_live_frames_of_the_client_are_those_of_the_code() -> None:
 def test_live_frames_of_the_server_are_those_of_the_code() -> None:
     text = section(page("protocol.md"), "### Live frames of the server").partition("| notice |")[0]
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", text, re.MULTILINE))
-    kinds: dict[str, Any] = {kind.__struct_config__.tag: kind for kind in get_args(live_replies.LiveServerFrame)}
+    kinds: dict[str, Any] = {kind.__struct_config__.tag: kind for kind in get_args(live_frames_out.ServerFrame)}
     assert set(rows) == set(kinds)
     for name, kind in kinds.items():
         fields = [field for field in msgspec.structs.fields(kind) if field.encode_name != "version"]
         told = {field.encode_name + ("?" if field.default is msgspec.UNSET else "") for field in fields}
         assert fields_in(rows[name]) == told, name
-    assert f'`version: "{live_replies.VERSION}"`' in section(page("protocol.md"), "## Live")
+    assert f'`version: "{live_frames_out.LIVE_VERSION}"`' in section(page("protocol.md"), "## Live")
 
 
 def test_notices_are_those_of_the_code() -> None:
@@ -198,30 +201,32 @@ def test_notices_are_those_of_the_code() -> None:
     told = {
         name for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE) for name in re.findall(r"`(.+?)`", cell)
     }
-    source = "".join(file.read_text() for floor in ("runs", "server") for file in (SOURCE / floor).glob("*.py"))
+    source = "".join(file.read_text() for file in SOURCE.rglob("*.py"))
     sent = re.findall(r'notice\("\w+", "([a-z-]+)"', source) + re.findall(r'_notice\("([a-z-]+)"', source)
-    assert told == {*sent, TAKEN_OVER}
+    assert told == {*sent, TAKEN_OVER, chat_socket.RESTART_NOTICE[0]}
 
 
 def test_the_head_of_a_binary_frame_is_that_of_the_code() -> None:
     text = section(page("protocol.md"), "### Binary frames")
-    head: struct.Struct = live_binary.BINARY
+    head: struct.Struct = binary_frames.BINARY_HEAD
     sizes = [int(size) for size in re.findall(r"^\| (\d) \|", text, re.MULTILINE)]
     assert sizes == [struct.calcsize(f"<{letter}") for letter in head.format.removeprefix("<")]
     assert f"a head of {head.size} bytes" in text
-    kinds = live_binary.SOUND, live_binary.JPEG, live_binary.PNG
+    kinds = binary_frames.AUDIO, binary_frames.JPEG, binary_frames.PNG
     assert re.findall(r"(\d) (?:sound|JPEG|PNG)", text) == [str(kind) for kind in kinds]
 
 
 def test_what_is_no_setting_of_a_live_socket() -> None:
     text = section(page("protocol.md"), "## Live")
-    told, seconds = live._GRUMBLES, live._GRUMBLED  # pyright: ignore[reportPrivateUsage]
-    assert f"told at most {told} times in {seconds:g} s" in text
-    assert f"from {sound.SLOWEST // 1000} to {sound.FASTEST // 1000} kHz are made {sound.RATE // 1000} kHz" in text
-    assert f"{sound.RATE} and {sound.SPEECH_RATE}" in text
-    assert senses._BETWEEN_PICTURES == 1  # pyright: ignore[reportPrivateUsage] - "one a second"
-    assert outbox._SOUND_BYTES == 60 * sound.SPEECH_RATE * 2  # pyright: ignore[reportPrivateUsage] - "a minute of it"
-    assert f"| `{live_frames.LIVE_SUBPROTOCOL}` |" in text
+    told, seconds = live._MAX_AUDIO_ERRORS, live._AUDIO_ERROR_SECONDS  # pyright: ignore[reportPrivateUsage]
+    assert f"at most {told} times in {seconds:g} s" in text
+    assert (
+        f"from {audio.MIN_RATE // 1000} to {audio.MAX_RATE // 1000} kHz are made {audio.INPUT_RATE // 1000} kHz" in text
+    )
+    assert f"{audio.INPUT_RATE} and {audio.OUTPUT_RATE}" in text
+    assert media_input._PICTURE_SECONDS == 1  # pyright: ignore[reportPrivateUsage] - "one a second"
+    assert outbox._MAX_AUDIO_BYTES == 60 * audio.OUTPUT_RATE * 2  # pyright: ignore[reportPrivateUsage] - "a minute of it"
+    assert f"| `{live_frames_in.LIVE_SUBPROTOCOL}` |" in text
 
 
 def test_the_limits_of_the_info_are_told() -> None:
@@ -232,17 +237,16 @@ def test_the_limits_of_the_info_are_told() -> None:
 
 
 def test_close_codes_are_those_of_the_code() -> None:
-    known = {**vars(outbox), **vars(chat_socket), **vars(socket), **vars(live_reader), **vars(live)}.values()
-    endings = {value for value in known if isinstance(value, outbox.Ending)} - {outbox.GONE}
+    known = {value for value in vars(endings).values() if isinstance(value, endings.Ending)} - {endings.GONE}
     told = {(int(row.cells[0]), row.cells[1].strip("`")) for row in rows_of("### Close codes")}
     others = {(1007, "invalid UTF-8"), (1009, "of the server below"), (1011, "keepalive ping timeout")}
-    assert told == set(endings) | others | {(1011, "the server failed")}
-    assert '"invalid UTF-8"' in inspect.getsource(patient_socket)
+    assert told == known | others | {(1011, "the server failed")}
+    assert '"invalid UTF-8"' in inspect.getsource(uvicorn_protocol)
     assert '"the server failed"' in inspect.getsource(security)
 
 
 def test_what_our_socket_does_about_a_close_code() -> None:
-    source = (ROOT / "web/client/src/socket-close-codes.ts").read_text()
+    source = (ROOT / "web/client/src/socket/socket-close-codes.ts").read_text()
     sets = {
         name: set(map(int, codes.split(", "))) for name, codes in re.findall(r"(\w+) = new Set\(\[([\d, ]+)\]", source)
     }
@@ -254,12 +258,12 @@ def test_what_our_socket_does_about_a_close_code() -> None:
 
 def test_what_is_no_setting_of_a_socket() -> None:
     text = section(page("protocol.md"), "## Sockets")
-    assert f"a `requestId` of 1 to {frames._MAX_REQUEST_ID} characters" in text  # pyright: ignore[reportPrivateUsage]
-    taken, minutes = chat_socket._MALFORMED, chat_socket._FORGIVEN / 60  # pyright: ignore[reportPrivateUsage]
+    assert f"a `requestId` of 1 to {frames_in._MAX_REQUEST_ID} characters" in text  # pyright: ignore[reportPrivateUsage]
+    taken, minutes = chat_socket._MAX_MALFORMED, chat_socket._MALFORMED_SECONDS / 60  # pyright: ignore[reportPrivateUsage]
     assert f"{taken} of them in {minutes:g} minutes are taken" in text
-    assert f"those of {chat_socket._BURST:g} s may come at once" in text  # pyright: ignore[reportPrivateUsage]
+    assert f"those of {chat_socket._BURST_SECONDS:g} s may come at once" in text  # pyright: ignore[reportPrivateUsage]
     assert f"pings every {cli._PING:g} s" in text  # pyright: ignore[reportPrivateUsage]
-    assert f"The subprotocol is `{frames.SUBPROTOCOL}`" in text
+    assert f"The subprotocol is `{frames_in.SUBPROTOCOL}`" in text
     assert f"`{security._TOKEN_PROTOCOL}<token>`" in text  # pyright: ignore[reportPrivateUsage]
 
 
@@ -274,7 +278,7 @@ def test_fields_are_those_of_the_code(title: str, kind: type[msgspec.Struct]) ->
 
 def test_events_are_those_of_the_server() -> None:
     text = section(page("protocol.md"), "## Events")
-    named = {field.encode_name: field.type for field in msgspec.structs.fields(Item)}
+    named = {field.encode_name: field.type for field in msgspec.structs.fields(ChatEvent)}
     assert names_in("## Events") - {"type"} == set(get_args(named.pop("type")))
     assert all(f"`{name}`" in text for name in named)
 
@@ -341,7 +345,8 @@ def test_stream_headers_are_as_documented() -> None:
 
 
 def test_reference_has_the_public_names_and_no_others() -> None:
-    listed = set(re.findall(r"^::: (\S+)$", page("reference.md"), re.MULTILINE))
+    pages = page("reference.md") + page("stores.md")
+    listed = set(re.findall(r"^::: (\S+)$", pages, re.MULTILINE))
     public = {f"adkwire.{name}" for name in adkwire.__all__}
     assert listed == public | {f"adkwire.testing.{name}" for name in adkwire.testing.__all__}
 

@@ -10,11 +10,12 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PAGE = ROOT / "src" / "adkwire" / "static" / "index.html"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-STOP_TIMEOUT = 20.0
 
 
 def scenario_names(file: str) -> list[str]:
@@ -56,7 +57,7 @@ class Browser:
         self.process.stdin.write(json.dumps({"scenario": scenario, "url": url}) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
-        assert answer, f"the driver ended with {self.process.wait(STOP_TIMEOUT)}; its errors are above"
+        assert answer, f"the driver ended with {self.process.wait(PATIENCE)}; its errors are above"
         verdict = json.loads(answer)
         assert verdict["ok"], verdict["error"]
 
@@ -84,8 +85,8 @@ def launch() -> Generator[Browser]:
     finally:
         process.stdin.close()
         try:
-            process.wait(STOP_TIMEOUT)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(STOP_TIMEOUT)
+            process.wait(PATIENCE)
         process.stdout.close()

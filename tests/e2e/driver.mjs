@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
+import { PATIENCE } from "../patience.mjs";
 import * as approvalScenarios from "./approval-scenarios.mjs";
 import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
 import * as crashScenarios from "./crash-scenarios.mjs";
@@ -23,52 +24,84 @@ const ARGS = [
   // Without a window Chromium lets every page sound; a person's asks for a click or a key first.
   "--autoplay-policy=document-user-activation-required",
 ];
-const PATIENCE_MS = 20_000;
 const NOWHERE = "https://nowhere.invalid/";
 
 /** Everything a visit must not do: console errors, exceptions, requests to others, violations of the CSP. */
 function watch(context, origin) {
   const complaints = [];
-  context.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) complaints.push(`external request: ${url}`);
-  });
-  context.on("console", (message) => {
-    if (message.type() === "error") complaints.push(`console: ${message.text()}`);
-  });
-  context.on("weberror", (error) => complaints.push(`exception: ${error.error()}`));
-  return complaints;
+  const listeners = {
+    request(request) {
+      const url = request.url();
+      if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) complaints.push(`external request: ${url}`);
+    },
+    console: (message) => void (message.type() === "error" && complaints.push(`console: ${message.text()}`)),
+    weberror: (error) => void complaints.push(`exception: ${error.error()}`),
+  };
+  for (const [event, listener] of Object.entries(listeners)) context.on(event, listener);
+  const unwatch = () => {
+    for (const [event, listener] of Object.entries(listeners)) context.off(event, listener);
+  };
+  return { complaints, unwatch };
 }
 
 async function shown(page) {
   return page.locator("body").innerText({ timeout: 1000 }).catch(() => "(nothing)");
 }
 
-async function play(browser, scenario, url) {
-  const context = await browser.newContext({ viewport: { width: 1100, height: 800 }, locale: "en-US" });
-  const complaints = watch(context, new URL(url).origin);
-  await context.addInitScript(() => {
-    document.addEventListener("securitypolicyviolation", (event) =>
-      console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
-  });
-  // A request that is under way while the last route is taken away is never answered. This one stays to the end.
-  await context.route(NOWHERE, (route) => route.abort());
-  const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE_MS);
-  try {
-    const expected = await scenario({ page, context, url });
-    assert.deepEqual(complaints.filter((text) => !expected?.test(text)), []);
-    return { ok: true };
-  } catch (error) {
-    return { ok: false, error: `${error.stack}\n\ncomplaints: ${complaints.join("\n")}\n\nthe page:\n${await shown(page)}` };
-  } finally {
-    await context.close();
+/**
+ * A browser profile for all scenarios, which is emptied after each. A profile and a renderer for each of them would take
+ * as long as the scenarios themselves; the first page stays open so that the renderer does.
+ */
+class Profile {
+  static async open(browser, url) {
+    const context = await browser.newContext({ viewport: { width: 1100, height: 800 }, locale: "en-US" });
+    context.setDefaultTimeout(PATIENCE);
+    await context.addInitScript(() => {
+      document.addEventListener("securitypolicyviolation", (event) =>
+        console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
+    });
+    const anchor = await context.newPage();
+    await anchor.route("**/*", (route) => route.fulfill({ contentType: "text/html", body: '<link rel="icon" href="data:,">' }));
+    await anchor.goto(url);
+    const profile = new Profile();
+    return Object.assign(profile, { context, anchor, devtools: await context.newCDPSession(anchor) });
+  }
+
+  async play(scenario, url) {
+    const { context } = this;
+    const { origin } = new URL(url);
+    const { complaints, unwatch } = watch(context, origin);
+    // A request that is under way while the last route is taken away is never answered. This one stays to the end.
+    await context.route(NOWHERE, (route) => route.abort());
+    const page = await context.newPage();
+    try {
+      const expected = await scenario({ page, context, url });
+      assert.deepEqual(complaints.filter((text) => !expected?.test(text)), []);
+      return { ok: true };
+    } catch (error) {
+      return { ok: false, error: `${error.stack}\n\ncomplaints: ${complaints.join("\n")}\n\nthe page:\n${await shown(page)}` };
+    } finally {
+      unwatch();
+      await this.empty(origin);
+    }
+  }
+
+  async empty(origin) {
+    const { context, anchor, devtools } = this;
+    for (const page of context.pages()) if (page !== anchor) await page.close();
+    await context.unrouteAll({ behavior: "ignoreErrors" });
+    await context.clearPermissions();
+    await context.setGeolocation(null);
+    await context.clearCookies();
+    await devtools.send("Storage.clearDataForOrigin", { origin, storageTypes: "all" });
   }
 }
 
-const browser = await chromium.launch({ executablePath: process.argv[2], args: ARGS });
+const browser = await chromium.launch({ executablePath: process.argv[2], args: ARGS, timeout: PATIENCE });
+let profile;
 for await (const line of createInterface({ input: process.stdin })) {
   const { scenario, url } = JSON.parse(line);
-  console.log(JSON.stringify(await play(browser, scenarios[scenario], url)));
+  profile ??= await Profile.open(browser, url);
+  console.log(JSON.stringify(await profile.play(scenarios[scenario], url)));
 }
 await browser.close();

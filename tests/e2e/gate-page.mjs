@@ -1,5 +1,7 @@
 // What the scenarios of approvals and of browser tools share.
 import assert from "node:assert/strict";
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 import { ChatPage } from "./chat-page.mjs";
 
 export const TOKYO = { latitude: 35.68123, longitude: 139.76712, accuracy: 12 };
@@ -48,4 +50,21 @@ export async function countLocating(page) {
     };
   });
   return () => page.evaluate(() => Number(sessionStorage.getItem("located")));
+}
+
+/** The user's own event stream, read beside the page. */
+export class UserEvents {
+  static async open(url) {
+    const { body } = await fetch(new URL("api/events", url));
+    return Object.assign(new UserEvents(), { lines: createInterface({ input: Readable.fromWeb(body) }) });
+  }
+
+  /** Reads on to an event about a chat, and closes the stream. */
+  async hear(type, chat) {
+    for await (const line of this.lines) {
+      const event = line.startsWith("data:") ? JSON.parse(line.slice("data:".length)) : {};
+      if (event.type === type && event.chat === chat) return;
+    }
+    throw new Error(`the event stream ended before ${type}`);
+  }
 }

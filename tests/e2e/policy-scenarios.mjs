@@ -1,13 +1,13 @@
 // The page against a server with the policy that test_page.py writes.
 import assert from "node:assert/strict";
 import { ChatPage } from "./chat-page.mjs";
-import { assertQuiet, calls, open } from "./gate-page.mjs";
+import { assertQuiet, calls, open, UserEvents } from "./gate-page.mjs";
 
 export async function question_with_a_hint_expires({ page, url }) {
   const { chat, posts } = await open({ page, url });
   const card = await chat.askFor("pay 50 to Hanako");
   await card.getByText("Money leaves your account at once.").waitFor();
-  assert.match(await card.getByRole("timer").innerText(), /^Expires in 0:0\d$/);
+  assert.match(await card.getByRole("timer").innerText(), /^Expires in 0:[01]\d$/);
   await chat.says(/Nobody answered in time/);
   assert.equal(await chat.state("process_payment"), "failed");
   await chat.call("process_payment").getByText(/Nobody answered in time/).waitFor();
@@ -32,8 +32,9 @@ export async function late_answer_is_told_so({ page, url }) {
     await page.route(news, (route) => route.abort("connectionrefused"));
   }
   await page.reload();
+  const events = await UserEvents.open(url);
   await chat.askFor("pay 50 to Hanako");
-  while ((await chat.history()).pending.length > 0);
+  await events.hear("call-settled", chat.chatId);
   await chat.approve();
   await chat.call("process_payment").getByText(/Nobody answered in time/).waitFor();
   await chat.says(/Nobody answered in time/);

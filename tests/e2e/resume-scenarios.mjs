@@ -104,3 +104,21 @@ export async function rest_that_is_gone_is_told_and_loaded({ page, url }) {
   assert.equal(await chat.answers.count(), 1);
   return new RegExp(`${BROKEN.source}|status of 410`);
 }
+
+export async function run_that_is_no_longer_kept_is_loaded_with_the_history({ page, context, url }) {
+  const chat = await new FaultPage({ page, url }).open();
+  await chat.write("count to 1000");
+  await chat.hears(10);
+  const other = new FaultPage({ page: await context.newPage(), url });
+  const error = { code: "not-recovered", message: "This answer is no longer kept as a stream." };
+  await other.page.route("**/stream?run=*", async (route) => {
+    await chat.halt();
+    await route.fulfill({ status: 410, json: { error } });
+  });
+  await other.open(`#/c/${chat.chatId}`);
+  await other.answers.first().waitFor();
+  await other.idle();
+  assert.deepEqual(await other.counted(), await chat.counted());
+  assert.equal(await other.alert.count(), 0);
+  return /status of 410/;
+}

@@ -9,7 +9,7 @@ from google.adk.agents import LlmAgent
 from google.adk.tools.function_tool import FunctionTool
 
 from adkwire.demo import tools
-from adkwire.demo.model import OfflineModel
+from adkwire.demo.offline_model import OfflineModel
 
 WEATHER = Path("weather")
 

@@ -23,7 +23,7 @@ reason = "Large payments are made at the bank."
 [[rule]]
 tool = "process_payment"
 action = "ask"
-timeout = 8
+timeout = 15
 hint = "Money leaves your account at once."
 """
 
@@ -36,7 +36,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serve(cwd=tmp_path_factory.mktemp("page"), env={"ADKWIRE_CHATS_PER_MINUTE": "6000"}) as running:
+    # Five sockets: a scenario opens one tab too many.
+    env = {"ADKWIRE_CHATS_PER_MINUTE": "6000", "ADKWIRE_SOCKETS_PER_USER": "5"}
+    with serve(cwd=tmp_path_factory.mktemp("page"), env=env) as running:
         yield running
 
 

@@ -9,6 +9,7 @@ import { pathToFileURL } from "node:url";
 import * as ai6 from "ai-6-0-326";
 import * as ai7 from "ai-7-0-169";
 import { WebSocket } from "ws";
+import "../patience.mjs";
 
 const { ResumableSseTransport, WebSocketChatTransport, resilientWebSocket } = await import(
   pathToFileURL(join(process.argv[2], "index.js"))

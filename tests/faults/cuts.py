@@ -15,9 +15,8 @@ from tests.faults.cuts_server import Server, server_in
 from tests.faults.lives import browser
 from tests.faults.plan import Direction
 from tests.faults.proxy import FaultProxy
+from tests.patience import PATIENCE
 
-PATIENCE = 600.0
-"""Seconds for all conversations to end; only turns a hang into a failure."""
 LIFETIME = 8_000
 """Bytes that a server sends to one of the clients, at most, before it is killed."""
 EARLY = 0.15

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from adkwire.wire.frames import SUBPROTOCOL
-from adkwire.wire.live_frames import LIVE_SUBPROTOCOL
-from tests.server.lines import Wire, knock
+from adkwire.wire.socket.frames_in import SUBPROTOCOL
+from adkwire.wire.socket.live_frames_in import LIVE_SUBPROTOCOL
+from tests.server.sockets.socket_client import RawSocket, raw_handshake
 
 CONTRACT = frozenset({1000, 1001, 1008, 1009, 4404, 4408, 4429, 4503})
 BELOW = frozenset({1002, 1007})
@@ -73,7 +73,7 @@ class _Frames:
         self._dice = dice
         self._chat = chat
 
-    def write(self, wire: Wire) -> None:
+    def write(self, wire: RawSocket) -> None:
         """One that is a frame, whatever it says."""
         self._one_of(
             wire,
@@ -87,7 +87,7 @@ class _Frames:
             ],
         )
 
-    def violate(self, wire: Wire) -> None:
+    def violate(self, wire: RawSocket) -> None:
         """One that is none, behind which nothing can be understood."""
         self._one_of(
             wire,
@@ -103,7 +103,7 @@ class _Frames:
             ],
         )
 
-    def _one_of(self, wire: Wire, ways: list[tuple[int, Callable[[Wire], None]]]) -> None:
+    def _one_of(self, wire: RawSocket, ways: list[tuple[int, Callable[[RawSocket], None]]]) -> None:
         weights, acts = [weight for weight, _ in ways], [act for _, act in ways]
         self._dice.choices(acts, weights)[0](wire)
 
@@ -116,10 +116,10 @@ class _Frames:
     def _bytes(self, most: int) -> bytes:
         return self._dice.randbytes(self._dice.randrange(most))
 
-    def _valid(self, wire: Wire) -> None:
+    def _valid(self, wire: RawSocket) -> None:
         wire.write(_TEXT, self._frame())
 
-    def _mutated(self, wire: Wire) -> None:
+    def _mutated(self, wire: RawSocket) -> None:
         raw = bytearray(self._frame())
         for _ in range(self._dice.randint(1, 4)):
             at = self._dice.randrange(len(raw))
@@ -135,7 +135,7 @@ class _Frames:
             raw = raw or bytearray(b" ")
         wire.write(_TEXT, bytes(raw))
 
-    def _confused(self, wire: Wire) -> None:
+    def _confused(self, wire: RawSocket) -> None:
         """One value is of another type, or one field stands elsewhere."""
         frame: dict[str, Any] = json.loads(self._frame())
         inside = frame["data"] if isinstance(frame.get("data"), dict) and self._dice.random() < 0.6 else frame
@@ -158,11 +158,11 @@ class _Frames:
         inside[self._dice.choice([*inside, "data", "id", "requestId", "status"])] = self._dice.choice(odd)
         wire.write(_TEXT, json.dumps(frame).encode())
 
-    def _binary(self, wire: Wire) -> None:
+    def _binary(self, wire: RawSocket) -> None:
         head = struct.pack("<BBHI", self._dice.choice([0, 1, 1, 1, 2, 3, 4, 255]), *([self._dice.randrange(256)] * 3))
         wire.write(_BINARY, (head + self._bytes(900))[: self._dice.choice([3, 8, 9, 2_000])])
 
-    def _fragments(self, wire: Wire) -> None:
+    def _fragments(self, wire: RawSocket) -> None:
         raw, kind = self._frame(), self._dice.choice([_TEXT, _BINARY])
         cuts = sorted(self._dice.randrange(len(raw)) for _ in range(self._dice.randint(1, 4)))
         pieces = [raw[start:end] for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
@@ -172,16 +172,16 @@ class _Frames:
             if not last and self._dice.random() < 0.3:
                 wire.write(_PING, b"between")
 
-    def _large(self, wire: Wire) -> None:
+    def _large(self, wire: RawSocket) -> None:
         wire.write(_TEXT, json.dumps({**self._fields(), "more": "x" * _LARGE}).encode())
 
-    def _huge(self, wire: Wire) -> None:
+    def _huge(self, wire: RawSocket) -> None:
         wire.write(_BINARY, bytes(_HUGE))
 
-    def _opcode(self, wire: Wire) -> None:
+    def _opcode(self, wire: RawSocket) -> None:
         wire.write(self._dice.choice([3, 4, 5, 6, 7, 11, 12, 13, 14, 15]), self._bytes(20))
 
-    def _lonely(self, wire: Wire) -> None:
+    def _lonely(self, wire: RawSocket) -> None:
         """A fragment without a beginning, or a beginning in the middle of another."""
         if self._dice.random() < 0.5:
             wire.write(0, self._bytes(50))
@@ -189,10 +189,10 @@ class _Frames:
             wire.write(_TEXT, b"{", first=0)
             wire.write(_TEXT, b"{}")
 
-    def _reserved(self, wire: Wire) -> None:
+    def _reserved(self, wire: RawSocket) -> None:
         wire.write(_TEXT, self._frame(), first=0x80 | self._dice.choice([0x10, 0x20, 0x40]))
 
-    def _control(self, wire: Wire) -> None:
+    def _control(self, wire: RawSocket) -> None:
         """A control frame that is too long or cut, or a close with a code that does not exist."""
         opcode = self._dice.choice([_CLOSE, _CLOSE, _PING, 10])
         payloads = [
@@ -204,15 +204,15 @@ class _Frames:
         ]
         wire.write(opcode, self._dice.choice(payloads), first=self._dice.choice([0x80, 0x80, 0]))
 
-    def _not_text(self, wire: Wire) -> None:
+    def _not_text(self, wire: RawSocket) -> None:
         wire.write(
             _TEXT, b'{"type":"interrupt","reason":"' + self._dice.choice([b"\xff", b"\xc0\x80", b"\xed\xa0\x80"])
         )
 
-    def _unmasked(self, wire: Wire) -> None:
+    def _unmasked(self, wire: RawSocket) -> None:
         wire.write(_TEXT, self._frame(), masked=False)
 
-    def _boast(self, wire: Wire) -> None:
+    def _boast(self, wire: RawSocket) -> None:
         """A head that promises more than anybody takes."""
         wire.writer.write(
             struct.pack("!BBQ", 0x80 | _TEXT, 0x80 | 127, self._dice.choice([2**31, 2**63 - 1, 2**64 - 1]))
@@ -238,7 +238,7 @@ async def _socket(port: int, number: int, found: Fuzzed) -> None:
     subprotocol = dice.choice([LIVE_SUBPROTOCOL, LIVE_SUBPROTOCOL, LIVE_SUBPROTOCOL, "", SUBPROTOCOL])
     chat = f"fuzz-{dice.randrange(8)}"
     headers = [("host", "localhost"), *([("sec-websocket-protocol", subprotocol)] if subprotocol else [])]
-    reply, wire = await knock(port, headers, path=f"/api/live?chat={chat}")
+    reply, wire = await raw_handshake(port, headers, path=f"/api/live?chat={chat}")
     if reply.status != 101:
         found.complaints.append(f"{number}: refused with {reply.status}")
         return
@@ -253,7 +253,7 @@ async def _socket(port: int, number: int, found: Fuzzed) -> None:
         wire.drop()
 
 
-async def _write(wire: Wire, wrong: _Frames, dice: random.Random, alive: asyncio.Event, found: Fuzzed) -> None:
+async def _write(wire: RawSocket, wrong: _Frames, dice: random.Random, alive: asyncio.Event, found: Fuzzed) -> None:
     try:
         for _ in range(dice.randint(1, _PER_SOCKET)):
             wrong.write(wire)
@@ -274,7 +274,7 @@ async def _write(wire: Wire, wrong: _Frames, dice: random.Random, alive: asyncio
         return
 
 
-async def _read(wire: Wire, number: int, subprotocol: str, alive: asyncio.Event, found: Fuzzed) -> None:
+async def _read(wire: RawSocket, number: int, subprotocol: str, alive: asyncio.Event, found: Fuzzed) -> None:
     try:
         while (frame := await wire.read()) is not None:
             opcode, payload = frame

@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 
-from tests.patience import PATIENCE, START_PATIENCE
-from tests.server.sites import body, said
+from tests.patience import PATIENCE
+from tests.server.app_server import body, said
 from tests.servers import READY, clean_environment
 
 AGENTS = Path(__file__).parent / "agents"
@@ -100,7 +100,7 @@ class Host(Place):
 
     def hear(self, pattern: re.Pattern[str]) -> str:
         """Wait for a line."""
-        while line := self._queue.get(timeout=START_PATIENCE):
+        while line := self._queue.get(timeout=PATIENCE):
             if found := pattern.search(line):
                 return found[1]
             assert not _ENDED.search(line), f"the server ended:\n{''.join(self.lines[-30:])}"

@@ -30,7 +30,7 @@ from starlette.routing import Route
 from tests.faults.connection import Connection, Pipe, Stream, Work, cancel, reset, task_of
 from tests.faults.plan import Direction, End, Faults, Line, Way
 from tests.patience import PATIENCE
-from tests.server.sites import serving
+from tests.server.app_server import serving
 
 __all__ = ["Counts", "Direction", "End", "FaultProxy", "Faults", "Line", "ProxyProcess", "Way", "proxy_process"]
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from adkwire import create_app
-from adkwire.server.patient_socket import PatientSocket
+from adkwire.server.sockets.uvicorn_protocol import UvicornProtocol
 from adkwire.testing import Say, ScriptedModel
 from tests.faults.cuts import Round, Stage, stage_in
 from tests.faults.cuts_judge import Verdict
 from tests.faults.cuts_plan import plans
 from tests.faults.live_fuzz import Fuzzed, fuzz
-from tests.runs.chats import scripted, settings
-from tests.runs.conftest import leaked_since
-from tests.server.sites import serving
+from tests.server.app_server import serving
+from tests.support.chats import scripted, settings
+from tests.support.fixtures import leaked_since
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "1000"))
@@ -77,7 +77,7 @@ async def fuzz_round(folder: Path, frames: int, seed: int) -> Fuzzed:
     given = settings(folder, db="memory:", ui=False, chats_per_minute=0, **LIMITS)
     app = create_app(scripted(ScriptedModel(script=lambda _: [Say("ok")])), settings=given)
     try:
-        async with serving(app, ws=PatientSocket, ws_max_size=400_000) as site:
+        async with serving(app, ws=UvicornProtocol, ws_max_size=400_000) as site:
             found = await fuzz(site.port, frames, seed)
         await app.state.bridge.close()
         await _settled(before)

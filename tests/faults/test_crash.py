@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.faults.lives import Host, Json, Life, Page, answered, browser, parts, performed
-from tests.server.sites import chunks
+from tests.server.app_server import chunks
 
 UNKNOWN = "outcome is unknown"
 NOT_EXECUTED = "not executed"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.lives import ARGS, Host, Json, Page, Place, answered, browser, parts
 from tests.patience import PATIENCE
-from tests.server.sites import chunks
+from tests.server.app_server import chunks
 from tests.servers import serve
 
 

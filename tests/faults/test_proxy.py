@@ -436,7 +436,7 @@ async def test_a_process_of_its_own() -> None:
 
 
 async def test_it_carries_http(net: Net) -> None:
-    async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE) as client:
         asking = asyncio.create_task(client.get(net.proxy.url))
         server = await net.upstream.next()
         await server.reader.readuntil(b"\r\n\r\n")

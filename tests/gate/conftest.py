@@ -8,8 +8,11 @@ import pytest
 
 from adkwire.stores.base import GateStore
 from adkwire.stores.memory import MemoryGateStore
-from adkwire.stores.sqlite import SqliteGateStore
-from tests.gate.records import Door
+from adkwire.stores.sqlite.gate import SqliteGateStore
+from tests.gate.records import GateInTest
+from tests.stores.steps import steps
+
+__all__ = ["steps", "store", "tested"]
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -20,5 +23,5 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.fixture
-def door(store: GateStore) -> Door:
-    return Door(store)
+def tested(store: GateStore) -> GateInTest:
+    return GateInTest(store)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
-from adkwire.gate.records import AuditEntry, Echo, PendingCall, State, bind
+from adkwire.gate.records import AuditEntry, Echo, PendingCall, State, hash_args
 from adkwire.stores.base import GateStore
 
 ANN, CHAT = "ann", "chat"
@@ -42,7 +42,7 @@ def asked(call: str = "c1", args: dict[str, Any] | None = None, **more: Any) -> 
         "tool": "pay",
         "state": State.ASKED,
         "input": args,
-        "bound": bind(args),
+        "args_hash": hash_args(args),
         "ask": f"ask-{call}",
         "grant": "tool",
         "parameters": SCHEMA,
@@ -67,13 +67,13 @@ def echo_of(call: PendingCall, **changed: Any) -> Echo:
     return Echo(call.message, call.tool, call.ask, call.input)._replace(**changed)
 
 
-class Door:
-    """A gate with what it told of, on the store of a test."""
+class GateInTest:
+    """A gate on the store of a test, with a clock and the calls that its listener has heard of."""
 
     def __init__(self, store: GateStore, policy: Policy | None = None, **more: Any) -> None:
         self.clock = Clock()
-        self.told: list[PendingCall] = []
-        self.gate = ToolGate(store, policy or Policy(), clock=self.clock, changed=self.told.append, **more)
+        self.heard: list[PendingCall] = []
+        self.gate = ToolGate(store, policy or Policy(), clock=self.clock, changed=self.heard.append, **more)
 
     async def open(self, call: PendingCall, seconds: float | None = None) -> PendingCall:
         return await self.gate.open(call, seconds)

@@ -6,55 +6,55 @@ import pytest
 from msgspec import UNSET
 
 from adkwire.errors import Conflict, NotFound, TooLarge, Unprocessable
-from adkwire.gate.judge import REFUSED, late
+from adkwire.gate.judge import REFUSED, too_late_text
 from adkwire.gate.policy import Policy, Rule
-from adkwire.gate.records import Given, PendingCall, State
+from adkwire.gate.records import PendingCall, State, UncheckedAnswer
 from adkwire.stores.base import GateStore
-from tests.gate.records import ANN, ARGS, CHAT, Door, asked, asked_of_browser, echo_of, offered
+from tests.gate.records import ANN, ARGS, CHAT, GateInTest, asked, asked_of_browser, echo_of, offered
 
-YES = Given(approved=True)
-NO = Given(approved=False, reason="too much")
-HERE = Given(output={"city": "Paris"})
+YES = UncheckedAnswer(approved=True)
+NO = UncheckedAnswer(approved=False, reason="too much")
+HERE = UncheckedAnswer(output={"city": "Paris"})
 
 
 @pytest.mark.parametrize("output", [None, False, 0, "", [], {}, {"city": "Paris"}, "x" * 100])
-async def test_any_value_is_an_output(door: Door, output: Any) -> None:
-    await door.open(offered())
-    settled = await door.gate.settle(ANN, CHAT, "c1", Given(output=output))
+async def test_any_value_is_an_output(tested: GateInTest, output: Any) -> None:
+    await tested.open(offered())
+    settled = await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(output=output))
     assert settled.answer is not None
     assert settled.answer.output == output
-    assert (await door.at()).answer == settled.answer
+    assert (await tested.at()).answer == settled.answer
 
 
-async def test_an_error_of_the_browser_is_cut_to_size(door: Door) -> None:
-    await door.open(offered())
-    settled = await door.gate.settle(ANN, CHAT, "c1", Given(error="x" * 5000))
+async def test_an_error_of_the_browser_is_cut_to_size(tested: GateInTest) -> None:
+    await tested.open(offered())
+    settled = await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(error="x" * 5000))
     assert settled.answer is not None
     assert settled.answer.error == "x" * 1000
     assert settled.answer.output is UNSET
 
 
-async def test_an_output_that_is_not_what_the_tool_gives(door: Door) -> None:
+async def test_an_output_that_is_not_what_the_tool_gives(tested: GateInTest) -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-    await door.open(offered(output=schema))
+    await tested.open(offered(output=schema))
     with pytest.raises(Unprocessable, match=r"This is not what where gives: .*city"):
-        await door.gate.settle(ANN, CHAT, "c1", Given(output={"city": 5}))
-    assert await door.state() is State.OFFERED
-    assert (await door.gate.settle(ANN, CHAT, "c1", HERE)).state is State.ANSWERED
+        await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(output={"city": 5}))
+    assert await tested.state() is State.OFFERED
+    assert (await tested.gate.settle(ANN, CHAT, "c1", HERE)).state is State.ANSWERED
 
 
-async def test_an_error_need_not_fit_the_schema(door: Door) -> None:
-    await door.open(offered(output={"type": "object"}))
-    assert (await door.gate.settle(ANN, CHAT, "c1", Given(error="no GPS"))).state is State.ANSWERED
+async def test_an_error_need_not_fit_the_schema(tested: GateInTest) -> None:
+    await tested.open(offered(output={"type": "object"}))
+    assert (await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(error="no GPS"))).state is State.ANSWERED
 
 
 async def test_an_output_that_is_too_large(store: GateStore) -> None:
-    door = Door(store, max_output=20)
-    await door.open(offered())
+    tested = GateInTest(store, max_output=20)
+    await tested.open(offered())
     with pytest.raises(TooLarge, match="at most 20 bytes"):
-        await door.gate.settle(ANN, CHAT, "c1", Given(output="x" * 19))
-    assert await door.state() is State.OFFERED
-    assert (await door.gate.settle(ANN, CHAT, "c1", Given(output="x" * 18))).state is State.ANSWERED
+        await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(output="x" * 19))
+    assert await tested.state() is State.OFFERED
+    assert (await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(output="x" * 18))).state is State.ANSWERED
 
 
 @pytest.mark.parametrize(
@@ -62,41 +62,43 @@ async def test_an_output_that_is_too_large(store: GateStore) -> None:
     [
         (asked(), HERE),
         (asked(), HERE._replace(approved=True)),
-        (asked(), Given(error="no")),
-        (asked(), Given()),
-        (asked(), Given(reason="why")),
+        (asked(), UncheckedAnswer(error="no")),
+        (asked(), UncheckedAnswer()),
+        (asked(), UncheckedAnswer(reason="why")),
         (offered(), YES),
         (offered(), NO),
-        (offered(), Given()),
+        (offered(), UncheckedAnswer()),
     ],
 )
-async def test_what_does_not_answer_the_question_is_no_answer(door: Door, call: PendingCall, given: Given) -> None:
-    await door.open(call)
+async def test_what_does_not_answer_the_question_is_no_answer(
+    tested: GateInTest, call: PendingCall, given: UncheckedAnswer
+) -> None:
+    await tested.open(call)
     with pytest.raises(NotFound, match=REFUSED):
-        await door.gate.settle(ANN, CHAT, "c1", given)
-    assert await door.state() is call.state
-    assert (await door.audit())[-1] == (ANN, "refused", "not-found")
+        await tested.gate.settle(ANN, CHAT, "c1", given)
+    assert await tested.state() is call.state
+    assert (await tested.audit())[-1] == (ANN, "refused", "not-found")
 
 
 @pytest.mark.parametrize(
     ("user", "chat", "call"), [("eve", CHAT, "c1"), (ANN, "other", "c1"), (ANN, CHAT, "c2"), ("", "", "")]
 )
-async def test_nobody_else_reaches_it(door: Door, user: str, chat: str, call: str) -> None:
-    await door.open(asked())
+async def test_nobody_else_reaches_it(tested: GateInTest, user: str, chat: str, call: str) -> None:
+    await tested.open(asked())
     with pytest.raises(NotFound, match=REFUSED):
-        await door.gate.settle(user, chat, call, YES)
-    assert await door.gate.claim(user, chat, call, ARGS) is None
-    await door.gate.finish(user, chat, call, "executed")
-    assert await door.gate.void(user, chat if call != "c2" else "other", "superseded") == []
-    assert await door.state() is State.ASKED
+        await tested.gate.settle(user, chat, call, YES)
+    assert await tested.gate.claim(user, chat, call, ARGS) is None
+    await tested.gate.finish(user, chat, call, "executed")
+    assert await tested.gate.void(user, chat if call != "c2" else "other", "superseded") == []
+    assert await tested.state() is State.ASKED
 
 
-async def test_a_refused_answer_is_in_the_audit_of_who_tried(door: Door) -> None:
-    await door.open(asked())
+async def test_a_refused_answer_is_in_the_audit_of_who_tried(tested: GateInTest) -> None:
+    await tested.open(asked())
     with pytest.raises(NotFound):
-        await door.gate.settle("eve", CHAT, "c1" * 500, YES)
-    assert await door.audit() == [("agent", "asked", "waiting")]
-    [line] = await door.gate.audit("eve", CHAT)
+        await tested.gate.settle("eve", CHAT, "c1" * 500, YES)
+    assert await tested.audit() == [("agent", "asked", "waiting")]
+    [line] = await tested.gate.audit("eve", CHAT)
     assert (line.actor, line.verdict, line.outcome, len(line.call)) == ("eve", "refused", "not-found", 256)
 
 
@@ -110,25 +112,27 @@ async def test_a_refused_answer_is_in_the_audit_of_who_tried(door: Door) -> None
         (asked_of_browser(), HERE),
         (asked_of_browser(), YES),
         (offered(), HERE),
-        (offered(), Given(output=None)),
-        (offered(), Given(output={"at": 5.0})),
-        (offered(), Given(error="no")),
+        (offered(), UncheckedAnswer(output=None)),
+        (offered(), UncheckedAnswer(output={"at": 5.0})),
+        (offered(), UncheckedAnswer(error="no")),
     ],
 )
-async def test_the_same_answer_again_changes_nothing(door: Door, call: PendingCall, given: Given) -> None:
-    await door.open(call)
-    first = await door.gate.settle(ANN, CHAT, "c1", given)
-    assert await door.gate.settle(ANN, CHAT, "c1", given) == first
-    assert len(await door.audit()) == 2
+async def test_the_same_answer_again_changes_nothing(
+    tested: GateInTest, call: PendingCall, given: UncheckedAnswer
+) -> None:
+    await tested.open(call)
+    first = await tested.gate.settle(ANN, CHAT, "c1", given)
+    assert await tested.gate.settle(ANN, CHAT, "c1", given) == first
+    assert len(await tested.audit()) == 2
     if first.state is State.ANSWERED:
-        await door.gate.finish(ANN, CHAT, "c1", "done")
-        assert (await door.gate.settle(ANN, CHAT, "c1", given)).state is State.DONE
+        await tested.gate.finish(ANN, CHAT, "c1", "done")
+        assert (await tested.gate.settle(ANN, CHAT, "c1", given)).state is State.DONE
 
 
-async def test_an_output_that_comes_back_as_javascript_has_it_is_the_same(door: Door) -> None:
-    await door.open(offered())
-    first = await door.gate.settle(ANN, CHAT, "c1", Given(output={"at": 5.0, "n": 2**60 + 1}))
-    assert await door.gate.settle(ANN, CHAT, "c1", Given(output={"n": float(2**60 + 1), "at": 5})) == first
+async def test_an_output_that_comes_back_as_javascript_has_it_is_the_same(tested: GateInTest) -> None:
+    await tested.open(offered())
+    first = await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(output={"at": 5.0, "n": 2**60 + 1}))
+    assert await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(output={"n": float(2**60 + 1), "at": 5})) == first
 
 
 @pytest.mark.parametrize(
@@ -141,29 +145,29 @@ async def test_an_output_that_comes_back_as_javascript_has_it_is_the_same(door: 
         (YES, YES._replace(payload={"most": 3})),
     ],
 )
-async def test_another_answer_is_late(door: Door, first: Given, second: Given) -> None:
-    await door.open(asked())
-    settled = await door.gate.settle(ANN, CHAT, "c1", first)
+async def test_another_answer_is_late(tested: GateInTest, first: UncheckedAnswer, second: UncheckedAnswer) -> None:
+    await tested.open(asked())
+    settled = await tested.gate.settle(ANN, CHAT, "c1", first)
     with pytest.raises(Conflict, match="already answered"):
-        await door.gate.settle(ANN, CHAT, "c1", second)
-    assert await door.at() == settled
-    assert (await door.audit())[-1] == (ANN, "refused", "conflict")
+        await tested.gate.settle(ANN, CHAT, "c1", second)
+    assert await tested.at() == settled
+    assert (await tested.audit())[-1] == (ANN, "refused", "conflict")
 
 
-async def test_another_output_is_late(door: Door) -> None:
-    await door.open(offered())
-    await door.gate.settle(ANN, CHAT, "c1", HERE)
-    for other in (Given(output={"city": "Rome"}), Given(output=None), Given(error="no")):
+async def test_another_output_is_late(tested: GateInTest) -> None:
+    await tested.open(offered())
+    await tested.gate.settle(ANN, CHAT, "c1", HERE)
+    for other in (UncheckedAnswer(output={"city": "Rome"}), UncheckedAnswer(output=None), UncheckedAnswer(error="no")):
         with pytest.raises(Conflict, match="already answered"):
-            await door.gate.settle(ANN, CHAT, "c1", other)
+            await tested.gate.settle(ANN, CHAT, "c1", other)
 
 
-async def test_a_no_after_the_yes_that_released_a_browser_call_is_late(door: Door) -> None:
-    await door.open(asked_of_browser())
-    await door.gate.settle(ANN, CHAT, "c1", YES)
+async def test_a_no_after_the_yes_that_released_a_browser_call_is_late(tested: GateInTest) -> None:
+    await tested.open(asked_of_browser())
+    await tested.gate.settle(ANN, CHAT, "c1", YES)
     with pytest.raises(Conflict, match="already answered"):
-        await door.gate.settle(ANN, CHAT, "c1", NO)
-    assert await door.state() is State.OFFERED
+        await tested.gate.settle(ANN, CHAT, "c1", NO)
+    assert await tested.state() is State.OFFERED
 
 
 @pytest.mark.parametrize(
@@ -176,14 +180,14 @@ async def test_a_no_after_the_yes_that_released_a_browser_call_is_late(door: Doo
 )
 @pytest.mark.parametrize("call", [asked(), asked_of_browser(), offered()])
 async def test_who_comes_after_a_call_was_taken_back_is_told_why(
-    door: Door, call: PendingCall, why: str, words: str
+    tested: GateInTest, call: PendingCall, why: str, words: str
 ) -> None:
-    await door.open(call)
-    [taken] = await door.gate.void(ANN, CHAT, why)
+    await tested.open(call)
+    [taken] = await tested.gate.void(ANN, CHAT, why)
     assert (taken.state, taken.outcome) == (State.VOID, why)
     for given in (YES, NO, HERE):
         with pytest.raises(Conflict) as told:
-            await door.gate.settle(ANN, CHAT, "c1", given)
+            await tested.gate.settle(ANN, CHAT, "c1", given)
         assert told.value.message == words
 
 
@@ -201,11 +205,11 @@ async def test_who_comes_after_a_call_was_taken_back_is_told_why(
         {"input": {"amount": True}},
     ],
 )
-async def test_an_answer_to_something_else_is_none(door: Door, changed: dict[str, Any]) -> None:
-    call = await door.open(asked(args={"amount": 5}))
+async def test_an_answer_to_something_else_is_none(tested: GateInTest, changed: dict[str, Any]) -> None:
+    call = await tested.open(asked(args={"amount": 5}))
     with pytest.raises(NotFound, match=REFUSED):
-        await door.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call, **changed)))
-    assert await door.state() is State.ASKED
+        await tested.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call, **changed)))
+    assert await tested.state() is State.ASKED
 
 
 @pytest.mark.parametrize(
@@ -218,50 +222,50 @@ async def test_an_answer_to_something_else_is_none(door: Door, changed: dict[str
     ],
 )
 async def test_arguments_are_compared_as_javascript_has_them(
-    door: Door, said: dict[str, Any], heard: dict[str, Any]
+    tested: GateInTest, said: dict[str, Any], heard: dict[str, Any]
 ) -> None:
-    call = await door.open(asked(args=said))
-    settled = await door.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call, input=heard)))
+    call = await tested.open(asked(args=said))
+    settled = await tested.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call, input=heard)))
     assert settled.state is State.ANSWERED
 
 
-async def test_an_output_may_come_without_the_id_of_the_question_that_was_answered(door: Door) -> None:
-    call = await door.open(asked_of_browser())
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call)))
+async def test_an_output_may_come_without_the_id_of_the_question_that_was_answered(tested: GateInTest) -> None:
+    call = await tested.open(asked_of_browser())
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call)))
     with pytest.raises(NotFound):
-        await door.gate.settle(ANN, CHAT, "c1", HERE._replace(echo=echo_of(call, ask="ask-c2")))
-    settled = await door.gate.settle(ANN, CHAT, "c1", HERE._replace(echo=echo_of(call, ask=None)))
+        await tested.gate.settle(ANN, CHAT, "c1", HERE._replace(echo=echo_of(call, ask="ask-c2")))
+    settled = await tested.gate.settle(ANN, CHAT, "c1", HERE._replace(echo=echo_of(call, ask=None)))
     assert settled.state is State.ANSWERED
 
 
-async def test_a_late_answer_with_a_wrong_echo_learns_nothing(door: Door) -> None:
-    call = await door.open(asked())
-    await door.gate.void(ANN, CHAT, "superseded")
+async def test_a_late_answer_with_a_wrong_echo_learns_nothing(tested: GateInTest) -> None:
+    call = await tested.open(asked())
+    await tested.gate.void(ANN, CHAT, "superseded")
     with pytest.raises(NotFound, match=REFUSED):
-        await door.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call, input={"amount": 6})))
+        await tested.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call, input={"amount": 6})))
 
 
-async def test_edited_arguments_are_kept_beside_those_that_were_asked_about(door: Door) -> None:
-    await door.open(asked())
-    settled = await door.gate.settle(ANN, CHAT, "c1", YES._replace(args={"amount": 7}))
+async def test_edited_arguments_are_kept_beside_those_that_were_asked_about(tested: GateInTest) -> None:
+    await tested.open(asked())
+    settled = await tested.gate.settle(ANN, CHAT, "c1", YES._replace(args={"amount": 7}))
     assert settled.input == ARGS
     assert settled.answer is not None
     assert settled.answer.args == {"amount": 7}
-    claimed = await door.gate.claim(ANN, CHAT, "c1", ARGS)
+    claimed = await tested.gate.claim(ANN, CHAT, "c1", ARGS)
     assert claimed is not None
     assert claimed.answer == settled.answer
-    await door.gate.finish(ANN, CHAT, "c1", "executed")
-    for line in (await door.lines())[1:]:
+    await tested.gate.finish(ANN, CHAT, "c1", "executed")
+    for line in (await tested.lines())[1:]:
         assert (line.input, line.edited) == (ARGS, {"amount": 7})
-    assert (await door.lines())[0].edited is UNSET
+    assert (await tested.lines())[0].edited is UNSET
 
 
-async def test_a_browser_gets_the_edited_arguments(door: Door) -> None:
-    call = await door.open(asked_of_browser())
-    settled = await door.gate.settle(ANN, CHAT, "c1", YES._replace(args={"amount": 7}))
-    assert (settled.state, settled.input, settled.used) == (State.OFFERED, call.input, {"amount": 7})
+async def test_a_browser_gets_the_edited_arguments(tested: GateInTest) -> None:
+    call = await tested.open(asked_of_browser())
+    settled = await tested.gate.settle(ANN, CHAT, "c1", YES._replace(args={"amount": 7}))
+    assert (settled.state, settled.input, settled.final_args) == (State.OFFERED, call.input, {"amount": 7})
     echo = echo_of(call, input={"amount": 7})
-    assert (await door.gate.settle(ANN, CHAT, "c1", HERE._replace(echo=echo))).state is State.ANSWERED
+    assert (await tested.gate.settle(ANN, CHAT, "c1", HERE._replace(echo=echo))).state is State.ANSWERED
 
 
 @pytest.mark.parametrize(
@@ -273,21 +277,21 @@ async def test_a_browser_gets_the_edited_arguments(door: Door) -> None:
         ({"amount": None}, "amount"),
     ],
 )
-async def test_an_edit_that_does_not_fit_the_tool(door: Door, args: dict[str, Any], words: str) -> None:
-    await door.open(asked())
+async def test_an_edit_that_does_not_fit_the_tool(tested: GateInTest, args: dict[str, Any], words: str) -> None:
+    await tested.open(asked())
     with pytest.raises(Unprocessable, match="These arguments do not fit the tool") as told:
-        await door.gate.settle(ANN, CHAT, "c1", YES._replace(args=args))
+        await tested.gate.settle(ANN, CHAT, "c1", YES._replace(args=args))
     assert words in told.value.message
-    assert await door.state() is State.ASKED
-    assert (await door.audit())[-1] == (ANN, "refused", "unprocessable")
+    assert await tested.state() is State.ASKED
+    assert (await tested.audit())[-1] == (ANN, "refused", "unprocessable")
 
 
 async def test_an_edit_that_the_policy_forbids(store: GateStore) -> None:
-    door = Door(store, Policy([Rule("pay", "deny", when={"amount": {"gt": 100}})]))
-    await door.open(asked())
+    tested = GateInTest(store, Policy([Rule("pay", "deny", when={"amount": {"gt": 100}})]))
+    await tested.open(asked())
     with pytest.raises(Unprocessable, match="policy of this server does not allow"):
-        await door.gate.settle(ANN, CHAT, "c1", YES._replace(args={"amount": 101}))
-    assert await door.state() is State.ASKED
+        await tested.gate.settle(ANN, CHAT, "c1", YES._replace(args={"amount": 101}))
+    assert await tested.state() is State.ASKED
 
 
 @pytest.mark.parametrize(
@@ -295,4 +299,4 @@ async def test_an_edit_that_the_policy_forbids(store: GateStore) -> None:
     [("executed", "already answered"), ("", "already answered"), ("expired", "nobody answered in time")],
 )
 def test_the_words_for_who_is_late(outcome: str, words: str) -> None:
-    assert words in late(outcome)
+    assert words in too_late_text(outcome)

@@ -16,7 +16,7 @@ from adkwire.errors import ConfigError
 from adkwire.gate.client_tool import ClientTool, client_tool
 from adkwire.gate.schemas import mistake, problem
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.testing.conversation import Conversation, calls, results, texts
+from tests.testing.agent_session import AgentSession, calls, results, texts
 
 NO_CONTEXT = cast("ToolContext", None)
 """For conditions that do not look at it."""
@@ -301,11 +301,11 @@ def no_json(amount: builtins.type) -> int:  # pyright: ignore
     """A tool."""
 
 
-def no_schema(chat: Conversation) -> int:  # pyright: ignore[reportReturnType]
+def no_schema(chat: AgentSession) -> int:  # pyright: ignore[reportReturnType]
     """A tool."""
 
 
-def no_output() -> Conversation:  # pyright: ignore[reportReturnType]
+def no_output() -> AgentSession:  # pyright: ignore[reportReturnType]
     """A tool."""
 
 
@@ -428,8 +428,8 @@ def answer(call: types.FunctionCall, output: dict[str, Any]) -> types.Part:
 
 @pytest.mark.parametrize("call", [Call("where"), Call("play", {"track": 1})])
 async def test_a_run_pauses_at_a_call_and_goes_on_with_the_output(call: Call) -> None:
-    talk = Conversation(agent([call], [Say("Thanks.")]), resumable=True)
-    paused = await talk.say("go")
+    session = AgentSession(agent([call], [Say("Thanks.")]), resumable=True)
+    paused = await session.say("go")
     [asked] = calls(paused)
     assert asked.name == call.name
     assert [event.long_running_tool_ids for event in paused if not event.partial and event.get_function_calls()] == [
@@ -437,16 +437,16 @@ async def test_a_run_pauses_at_a_call_and_goes_on_with_the_output(call: Call) ->
     ]
     assert results(paused) == []
     assert texts(paused) == []
-    assert texts(await talk.say(answer(asked, {"latitude": 5}))) == ["Thanks."]
+    assert texts(await session.say(answer(asked, {"latitude": 5}))) == ["Thanks."]
 
 
 async def test_a_run_waits_for_the_browser_beside_a_server_tool() -> None:
-    talk = Conversation(agent([Call("where"), Call("add", {"a": 1, "b": 2})], [Say("Both.")]), resumable=True)
-    paused = await talk.say("go")
+    session = AgentSession(agent([Call("where"), Call("add", {"a": 1, "b": 2})], [Say("Both.")]), resumable=True)
+    paused = await session.say("go")
     assert [result.name for result in results(paused)] == ["add"]
     assert texts(paused) == []
-    assert texts(await talk.say(answer(calls(paused)[0], {"latitude": 5}))) == ["Both."]
-    model = talk.runner.agent.model  # type: ignore[union-attr] # pyright: ignore
+    assert texts(await session.say(answer(calls(paused)[0], {"latitude": 5}))) == ["Both."]
+    model = session.runner.agent.model  # type: ignore[union-attr] # pyright: ignore
     assert isinstance(model, ScriptedModel)
     given = [part.function_response for content in model.requests[1] for part in content.parts or []]
     assert {one.name: one.response for one in given if one} == {"where": {"latitude": 5}, "add": {"result": 3}}

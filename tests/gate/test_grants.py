@@ -10,67 +10,67 @@ from adkwire.errors import Conflict, NotFound, Unprocessable
 from adkwire.gate.gate import CLOCK
 from adkwire.gate.judge import REFUSED
 from adkwire.gate.policy import Policy, Rule
-from adkwire.gate.records import Answer, Given, PendingCall, State
+from adkwire.gate.records import Answer, PendingCall, State, UncheckedAnswer
 from adkwire.stores.base import CallRow, GateStore
 from adkwire.stores.memory import MemoryGateStore
-from tests.gate.records import ANN, ARGS, CHAT, Door, asked, asked_of_browser, offered
+from tests.gate.records import ANN, ARGS, CHAT, GateInTest, asked, asked_of_browser, offered
 
-YES = Given(approved=True)
-NO = Given(approved=False, reason="too much")
-HERE = Given(output={"city": "Paris"})
+YES = UncheckedAnswer(approved=True)
+NO = UncheckedAnswer(approved=False, reason="too much")
+HERE = UncheckedAnswer(output={"city": "Paris"})
 
 
-async def test_a_call_that_nobody_answers_expires(door: Door) -> None:
-    await door.open(asked(), 60)
-    await door.open(offered("c2"), 30)
-    assert await door.gate.next_expiry() == 1030.0
-    door.clock.advance(29.9)
-    assert await door.gate.expire() == []
-    door.clock.advance(0.1)
-    [second] = await door.gate.expire()
+async def test_a_call_that_nobody_answers_expires(tested: GateInTest) -> None:
+    await tested.open(asked(), 60)
+    await tested.open(offered("c2"), 30)
+    assert await tested.gate.next_expiry() == 1030.0
+    tested.clock.advance(29.9)
+    assert await tested.gate.expire() == []
+    tested.clock.advance(0.1)
+    [second] = await tested.gate.expire()
     assert (second.call, second.state) == ("c2", State.ANSWERED)
     assert second.answer == Answer(actor=CLOCK, at=1030.0, expired=True)
-    door.clock.advance(100)
-    [first] = await door.gate.expire()
+    tested.clock.advance(100)
+    [first] = await tested.gate.expire()
     assert first.call == "c1"
     assert not first.executes
-    assert await door.gate.claim(ANN, CHAT, "c1", ARGS) is None
-    assert await door.gate.next_expiry() is None
-    assert await door.gate.expire() == []
-    assert (await door.audit())[2:] == [(CLOCK, "expired", "waiting"), (CLOCK, "expired", "waiting")]
+    assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is None
+    assert await tested.gate.next_expiry() is None
+    assert await tested.gate.expire() == []
+    assert (await tested.audit())[2:] == [(CLOCK, "expired", "waiting"), (CLOCK, "expired", "waiting")]
 
 
-async def test_an_approved_browser_call_keeps_its_time(door: Door) -> None:
-    await door.open(asked_of_browser(), 60)
-    await door.gate.settle(ANN, CHAT, "c1", YES)
-    door.clock.advance(60)
-    [expired] = await door.gate.expire()
+async def test_an_approved_browser_call_keeps_its_time(tested: GateInTest) -> None:
+    await tested.open(asked_of_browser(), 60)
+    await tested.gate.settle(ANN, CHAT, "c1", YES)
+    tested.clock.advance(60)
+    [expired] = await tested.gate.expire()
     assert expired.answer == Answer(actor=CLOCK, at=1060.0, expired=True, approved=True)
 
 
-async def test_an_answer_ends_the_waiting(door: Door) -> None:
-    await door.open(asked(), 60)
-    await door.open(offered("c2"), 60)
-    await door.gate.settle(ANN, CHAT, "c1", YES)
-    await door.gate.settle(ANN, CHAT, "c2", HERE)
-    door.clock.advance(100)
-    assert await door.gate.next_expiry() is None
-    assert await door.gate.expire() == []
-    assert await door.gate.claim(ANN, CHAT, "c1", ARGS) is not None
+async def test_an_answer_ends_the_waiting(tested: GateInTest) -> None:
+    await tested.open(asked(), 60)
+    await tested.open(offered("c2"), 60)
+    await tested.gate.settle(ANN, CHAT, "c1", YES)
+    await tested.gate.settle(ANN, CHAT, "c2", HERE)
+    tested.clock.advance(100)
+    assert await tested.gate.next_expiry() is None
+    assert await tested.gate.expire() == []
+    assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is not None
 
 
 @pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("call", [asked(), asked_of_browser(), offered()])
-async def test_an_answer_after_the_time_is_late(door: Door, call: PendingCall, swept: bool) -> None:
+async def test_an_answer_after_the_time_is_late(tested: GateInTest, call: PendingCall, swept: bool) -> None:
     """Also when the clock's own answer is not written yet."""
-    await door.open(call, 60)
-    door.clock.advance(60)
+    await tested.open(call, 60)
+    tested.clock.advance(60)
     if swept:
-        await door.gate.expire()
+        await tested.gate.expire()
     for given in (YES, NO, HERE):
         with pytest.raises(Conflict, match="Too late: nobody answered in time, and the call was not executed"):
-            await door.gate.settle(ANN, CHAT, "c1", given)
-    assert await door.gate.claim(ANN, CHAT, "c1", ARGS) is None
+            await tested.gate.settle(ANN, CHAT, "c1", given)
+    assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is None
 
 
 class Overtaken(MemoryGateStore):
@@ -87,194 +87,194 @@ class Overtaken(MemoryGateStore):
 
 async def test_the_clock_is_faster_than_an_answer_that_came_in_time() -> None:
     store = Overtaken()
-    door = Door(store)
-    await door.open(asked(), 60)
-    door.clock.advance(59)
+    tested = GateInTest(store)
+    await tested.open(asked(), 60)
+    tested.clock.advance(59)
 
     async def expire() -> None:
-        door.clock.advance(1)
-        assert [call.call for call in await door.gate.expire()] == ["c1"]
+        tested.clock.advance(1)
+        assert [call.call for call in await tested.gate.expire()] == ["c1"]
 
     store.meanwhile = expire
     with pytest.raises(Conflict, match="nobody answered in time"):
-        await door.gate.settle(ANN, CHAT, "c1", YES)
-    assert (await door.at()).answer == Answer(actor=CLOCK, at=1060.0, expired=True)
-    assert await door.gate.claim(ANN, CHAT, "c1", ARGS) is None
+        await tested.gate.settle(ANN, CHAT, "c1", YES)
+    assert (await tested.at()).answer == Answer(actor=CLOCK, at=1060.0, expired=True)
+    assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is None
 
 
 async def test_an_answer_is_faster_than_the_clock() -> None:
     store = Overtaken()
-    door = Door(store)
-    await door.open(asked(), 60)
-    door.clock.advance(60)
+    tested = GateInTest(store)
+    await tested.open(asked(), 60)
+    tested.clock.advance(60)
 
     async def answer() -> None:
-        door.clock.advance(-1)
-        await door.gate.settle(ANN, CHAT, "c1", YES)
+        tested.clock.advance(-1)
+        await tested.gate.settle(ANN, CHAT, "c1", YES)
 
     store.meanwhile = answer
-    assert await door.gate.expire() == []
-    assert await door.gate.claim(ANN, CHAT, "c1", ARGS) is not None
+    assert await tested.gate.expire() == []
+    assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is not None
 
 
 async def test_a_no_is_faster_than_a_yes_that_had_read_the_question() -> None:
     store = Overtaken()
-    door = Door(store)
-    await door.open(asked())
-    store.meanwhile = lambda: door.gate.settle(ANN, CHAT, "c1", NO)
+    tested = GateInTest(store)
+    await tested.open(asked())
+    store.meanwhile = lambda: tested.gate.settle(ANN, CHAT, "c1", NO)
     with pytest.raises(Conflict, match="already answered"):
-        await door.gate.settle(ANN, CHAT, "c1", YES)
-    assert await door.gate.claim(ANN, CHAT, "c1", ARGS) is None
+        await tested.gate.settle(ANN, CHAT, "c1", YES)
+    assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is None
 
 
 async def test_a_claim_that_is_overtaken_gets_nothing() -> None:
     store = Overtaken()
-    door = Door(store)
-    await door.open(asked())
-    await door.gate.settle(ANN, CHAT, "c1", YES)
-    store.meanwhile = lambda: door.gate.claim(ANN, CHAT, "c1", ARGS)
-    assert await door.gate.claim(ANN, CHAT, "c1", ARGS) is None
-    assert await door.state() is State.EXECUTING
+    tested = GateInTest(store)
+    await tested.open(asked())
+    await tested.gate.settle(ANN, CHAT, "c1", YES)
+    store.meanwhile = lambda: tested.gate.claim(ANN, CHAT, "c1", ARGS)
+    assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is None
+    assert await tested.state() is State.EXECUTING
 
 
 async def test_the_timeout_of_the_settings_and_that_of_a_rule(store: GateStore) -> None:
-    door = Door(store, timeout=300)
-    assert (await door.open(asked())).expires_at == 1300.0
-    assert (await door.open(asked("c2"), 5)).expires_at == 1005.0
-    assert (await door.open(asked("c3"), 0)).expires_at is None
+    tested = GateInTest(store, timeout=300)
+    assert (await tested.open(asked())).expires_at == 1300.0
+    assert (await tested.open(asked("c2"), 5)).expires_at == 1005.0
+    assert (await tested.open(asked("c3"), 0)).expires_at is None
 
 
 @pytest.mark.parametrize(("scope", "elsewhere"), [("once", "ask"), ("chat", "ask"), ("always", "allow")])
-async def test_how_far_a_yes_reaches(door: Door, scope: Any, elsewhere: str) -> None:
-    await door.open(asked())
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope=scope))
-    here = await door.gate.decide(ANN, CHAT, "pay", {"amount": 900}, asks=True)
+async def test_how_far_a_yes_reaches(tested: GateInTest, scope: Any, elsewhere: str) -> None:
+    await tested.open(asked())
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope=scope))
+    here = await tested.gate.decide(ANN, CHAT, "pay", {"amount": 900}, asks=True)
     assert here.action == ("ask" if scope == "once" else "allow")
     assert here.rule == ("default" if scope == "once" else "granted; default")
-    assert (await door.gate.decide(ANN, "other", "pay", ARGS, asks=True)).action == elsewhere
-    assert (await door.gate.decide(ANN, CHAT, "transfer", ARGS, asks=True)).action == "ask"
-    assert (await door.gate.decide("eve", CHAT, "pay", ARGS, asks=True)).action == "ask"
-    assert (await door.lines())[-1].scope == scope
+    assert (await tested.gate.decide(ANN, "other", "pay", ARGS, asks=True)).action == elsewhere
+    assert (await tested.gate.decide(ANN, CHAT, "transfer", ARGS, asks=True)).action == "ask"
+    assert (await tested.gate.decide("eve", CHAT, "pay", ARGS, asks=True)).action == "ask"
+    assert (await tested.lines())[-1].scope == scope
 
 
-async def test_a_no_grants_nothing(door: Door) -> None:
-    await door.open(asked())
-    settled = await door.gate.settle(ANN, CHAT, "c1", NO._replace(scope="always"))
+async def test_a_no_grants_nothing(tested: GateInTest) -> None:
+    await tested.open(asked())
+    settled = await tested.gate.settle(ANN, CHAT, "c1", NO._replace(scope="always"))
     assert settled.answer is not None
     assert settled.answer.scope == "once"
-    assert (await door.gate.decide(ANN, CHAT, "pay", ARGS, asks=True)).action == "ask"
+    assert (await tested.gate.decide(ANN, CHAT, "pay", ARGS, asks=True)).action == "ask"
 
 
 async def test_a_grant_for_the_same_arguments(store: GateStore) -> None:
-    door = Door(store, Policy([Rule("pay", "ask", grant="same-arguments")]))
-    await door.open(asked(grant="same-arguments"))
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
-    assert (await door.gate.decide(ANN, "other", "pay", ARGS, asks=True)).action == "allow"
-    assert (await door.gate.decide(ANN, CHAT, "pay", {"amount": 6}, asks=True)).action == "ask"
+    tested = GateInTest(store, Policy([Rule("pay", "ask", grant="same-arguments")]))
+    await tested.open(asked(grant="same-arguments"))
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
+    assert (await tested.gate.decide(ANN, "other", "pay", ARGS, asks=True)).action == "allow"
+    assert (await tested.gate.decide(ANN, CHAT, "pay", {"amount": 6}, asks=True)).action == "ask"
 
 
 async def test_a_grant_for_any_arguments_does_not_serve_a_rule_that_wants_the_same(store: GateStore) -> None:
     rules = [Rule("pay", "ask", when={"amount": {"gt": 100}}, grant="same-arguments"), Rule("pay", "ask")]
-    door = Door(store, Policy(rules))
-    await door.open(asked())
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
-    assert (await door.gate.decide(ANN, CHAT, "pay", {"amount": 99}, asks=True)).action == "allow"
-    assert (await door.gate.decide(ANN, CHAT, "pay", {"amount": 101}, asks=True)).action == "ask"
+    tested = GateInTest(store, Policy(rules))
+    await tested.open(asked())
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
+    assert (await tested.gate.decide(ANN, CHAT, "pay", {"amount": 99}, asks=True)).action == "allow"
+    assert (await tested.gate.decide(ANN, CHAT, "pay", {"amount": 101}, asks=True)).action == "ask"
 
 
 @pytest.mark.parametrize("scope", ["chat", "always"])
-async def test_a_tool_that_is_approved_only_once_at_a_time(door: Door, scope: Any) -> None:
-    await door.open(asked(grant="never"))
+async def test_a_tool_that_is_approved_only_once_at_a_time(tested: GateInTest, scope: Any) -> None:
+    await tested.open(asked(grant="never"))
     with pytest.raises(Unprocessable, match="only once at a time"):
-        await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope=scope))
-    assert await door.state() is State.ASKED
+        await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope=scope))
+    assert await tested.state() is State.ASKED
 
 
 async def test_a_rule_that_grants_never_ignores_old_grants(store: GateStore) -> None:
     await store.grant(ANN, "", "pay")
-    door = Door(store, Policy([Rule("pay", "ask", grant="never")]))
-    assert (await door.gate.decide(ANN, CHAT, "pay", ARGS, asks=True)).action == "ask"
+    tested = GateInTest(store, Policy([Rule("pay", "ask", grant="never")]))
+    assert (await tested.gate.decide(ANN, CHAT, "pay", ARGS, asks=True)).action == "ask"
 
 
 async def test_a_grant_never_lifts_a_deny(store: GateStore) -> None:
-    door = Door(store, Policy([Rule("pay", "deny", when={"amount": {"gt": 100}})]))
-    await door.open(asked())
-    await door.open(asked("c2", {"amount": 101}))
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
-    assert (await door.gate.decide(ANN, CHAT, "pay", {"amount": 101}, asks=True)).action == "deny"
-    assert await door.gate.claim(ANN, CHAT, "c2", {"amount": 101}) is None
+    tested = GateInTest(store, Policy([Rule("pay", "deny", when={"amount": {"gt": 100}})]))
+    await tested.open(asked())
+    await tested.open(asked("c2", {"amount": 101}))
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
+    assert (await tested.gate.decide(ANN, CHAT, "pay", {"amount": 101}, asks=True)).action == "deny"
+    assert await tested.gate.claim(ANN, CHAT, "c2", {"amount": 101}) is None
 
 
-async def test_a_grant_releases_the_equal_calls_of_this_chat(door: Door) -> None:
+async def test_a_grant_releases_the_equal_calls_of_this_chat(tested: GateInTest) -> None:
     for call in (asked(), asked("c2", {"amount": 6}), asked("c3", tool="transfer"), asked("c4", chat="other")):
-        await door.open(call)
-    await door.open(asked("c5", grant="never"))
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
-    states = [(call.call, call.state) for call in await door.gate.of(ANN, CHAT)]
+        await tested.open(call)
+    await tested.open(asked("c5", grant="never"))
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
+    states = [(call.call, call.state) for call in await tested.gate.calls(ANN, CHAT)]
     assert states == [
         ("c1", State.ANSWERED),
         ("c2", State.ANSWERED),
         ("c3", State.ASKED),
         ("c5", State.ASKED),
     ]
-    assert await door.state("c4", "other") is State.ASKED
-    assert (await door.at("c2")).answer == Answer(actor=ANN, at=1000.0, approved=True)
+    assert await tested.state("c4", "other") is State.ASKED
+    assert (await tested.at("c2")).answer == Answer(actor=ANN, at=1000.0, approved=True)
 
 
-async def test_a_grant_for_always_releases_them_in_all_chats_of_the_user(door: Door) -> None:
+async def test_a_grant_for_always_releases_them_in_all_chats_of_the_user(tested: GateInTest) -> None:
     for call in (asked(), asked("c2", chat="other"), asked("c3", user="eve"), asked_of_browser("c4", tool="pay")):
-        await door.open(call)
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
-    assert await door.state("c2", "other") is State.ANSWERED
-    assert await door.state("c4") is State.OFFERED
-    assert [call.call for call in await door.gate.waiting("eve")] == ["c3"]
+        await tested.open(call)
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
+    assert await tested.state("c2", "other") is State.ANSWERED
+    assert await tested.state("c4") is State.OFFERED
+    assert [call.call for call in await tested.gate.waiting("eve")] == ["c3"]
 
 
 @pytest.mark.parametrize("grants", [("same-arguments", "same-arguments"), ("tool", "same-arguments")])
 async def test_only_the_same_arguments_are_released_where_one_side_wants_that(
-    door: Door, grants: tuple[str, str]
+    tested: GateInTest, grants: tuple[str, str]
 ) -> None:
-    await door.open(asked(grant=grants[0]))
-    await door.open(asked("c2", grant=grants[1]))
-    await door.open(asked("c3", {"amount": 6}, grant=grants[1]))
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
-    assert [await door.state(call) for call in ("c2", "c3")] == [State.ANSWERED, State.ASKED]
+    await tested.open(asked(grant=grants[0]))
+    await tested.open(asked("c2", grant=grants[1]))
+    await tested.open(asked("c3", {"amount": 6}, grant=grants[1]))
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
+    assert [await tested.state(call) for call in ("c2", "c3")] == [State.ANSWERED, State.ASKED]
 
 
-async def test_a_grant_does_not_fail_for_a_call_it_comes_too_late_for(door: Door) -> None:
+async def test_a_grant_does_not_fail_for_a_call_it_comes_too_late_for(tested: GateInTest) -> None:
     """The equal call has expired, only the clock has not come by yet."""
-    await door.open(asked())
-    await door.open(asked("c2"), 60)
-    door.clock.advance(60)
-    settled = await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
+    await tested.open(asked())
+    await tested.open(asked("c2"), 60)
+    tested.clock.advance(60)
+    settled = await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
     assert settled.state is State.ANSWERED
-    assert "refused" not in {verdict for _, verdict, _ in await door.audit()}
-    assert await door.gate.claim(ANN, CHAT, "c2", ARGS) is None
+    assert "refused" not in {verdict for _, verdict, _ in await tested.audit()}
+    assert await tested.gate.claim(ANN, CHAT, "c2", ARGS) is None
 
 
-async def test_two_grants_at_once(door: Door) -> None:
+async def test_two_grants_at_once(tested: GateInTest) -> None:
     calls = [f"c{number}" for number in range(6)]
     for call in calls:
-        await door.open(asked(call))
+        await tested.open(asked(call))
     given = YES._replace(scope="always")
-    settled = await asyncio.gather(*(door.gate.settle(ANN, CHAT, call, given) for call in calls))
+    settled = await asyncio.gather(*(tested.gate.settle(ANN, CHAT, call, given) for call in calls))
     assert {call.state for call in settled} == {State.ANSWERED}
     for call in calls:
-        assert await door.gate.claim(ANN, CHAT, call, ARGS) is not None
+        assert await tested.gate.claim(ANN, CHAT, call, ARGS) is not None
 
 
-async def test_forgetting_a_chat_takes_its_calls_and_grants_and_leaves_the_audit(door: Door) -> None:
-    await door.open(asked())
-    await door.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
-    before = await door.audit()
-    await door.gate.forget(ANN, CHAT)
-    assert await door.gate.of(ANN, CHAT) == []
-    assert (await door.gate.decide(ANN, CHAT, "pay", ARGS, asks=True)).action == "ask"
-    assert await door.audit() == before
+async def test_forgetting_a_chat_takes_its_calls_and_grants_and_leaves_the_audit(tested: GateInTest) -> None:
+    await tested.open(asked())
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
+    before = await tested.audit()
+    await tested.gate.forget(ANN, CHAT)
+    assert await tested.gate.calls(ANN, CHAT) == []
+    assert (await tested.gate.decide(ANN, CHAT, "pay", ARGS, asks=True)).action == "ask"
+    assert await tested.audit() == before
     with pytest.raises(NotFound, match=REFUSED):
-        await door.gate.settle(ANN, CHAT, "c1", YES)
+        await tested.gate.settle(ANN, CHAT, "c1", YES)
 
 
 @pytest.mark.parametrize(("asks", "action"), [(True, "ask"), (False, "allow")])
-async def test_without_a_rule_the_tool_decides(door: Door, asks: bool, action: str) -> None:
-    assert (await door.gate.decide(ANN, CHAT, "pay", ARGS, asks=asks)).action == action
+async def test_without_a_rule_the_tool_decides(tested: GateInTest, asks: bool, action: str) -> None:
+    assert (await tested.gate.decide(ANN, CHAT, "pay", ARGS, asks=asks)).action == action

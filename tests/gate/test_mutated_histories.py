@@ -11,15 +11,14 @@ from typing import Any
 from google.adk.sessions import InMemorySessionService
 from hypothesis import HealthCheck, Phase, given, settings
 
+from adkwire.bridge import Bridge
 from adkwire.errors import RequestError
-from adkwire.runs.bridge import Bridge
 from adkwire.stores.base import CallRow
-from adkwire.stores.memory import MemoryGateStore, MemoryStreamLog
+from adkwire.stores.memory import MemoryGateStore, MemorySignals, MemoryStreamLog
+from adkwire.stores.stores import Stores
 from adkwire.wire.chunks import decode_chunk
-from adkwire.wire.decoder import InputLimits, decode_request
+from adkwire.wire.decode.decoder import InputLimits, decode_request
 from adkwire.wire.folding import fold
-from tests.runs.chats import plain
-from tests.runs.chats import settings as bridge_settings
 from tests.server.hostile_histories import (
     ANSWERS,
     ASKED,
@@ -33,7 +32,9 @@ from tests.server.hostile_histories import (
     variants,
 )
 from tests.server.hostile_page import REFUSED, Message, output, verdict
-from tests.server.hostile_till import PAYMENT, POLICY, Till
+from tests.server.ledger_agent import PAYMENT, POLICY, Till
+from tests.support.chats import plain
+from tests.support.chats import settings as bridge_settings
 
 HISTORIES = 10_000
 RECIPES = 1_150
@@ -58,8 +59,7 @@ class House:
             self.till.agent,
             settings=bridge_settings(self.folder, db="memory:"),
             session_service=InMemorySessionService(),
-            stream_log=MemoryStreamLog(ttl=1),
-            gate_store=self.store,
+            stores=Stores(MemoryStreamLog(ttl=1), self.store, MemorySignals()),
             policy=POLICY,
         )
         self.world = World({place: await self._asked(*place) for place in PLACES})
@@ -74,7 +74,7 @@ class House:
         """A request, the way the server takes it."""
         run = await self.bridge.start(user, decode_request(json.dumps(body).encode(), LIMITS))
         told = [raw async for batch in self.bridge.reading(run).batches for raw in batch.entries]
-        await asyncio.gather(*self.bridge._keeper._tasks)
+        await asyncio.gather(*self.bridge._ownership._tasks._running)
         return told
 
     async def rows(self) -> list[list[CallRow]]:

@@ -1,4 +1,4 @@
-"""The first rule that matches decides, what cannot be judged opens no door, and every mistake is told in one line."""
+"""The first rule that matches decides; a condition that cannot be judged lets no call run; a mistake is one line."""
 
 import dataclasses
 import math

@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from adkwire.gate import records
-from adkwire.gate.records import OPEN, UNDECIDED, Answer, Given, PendingCall, State, bind
+from adkwire.gate.records import OPEN, UNDECIDED, Answer, PendingCall, State, UncheckedAnswer, hash_args
 from tests.gate.records import asked, asked_of_browser, offered
 
 MOVES = {
@@ -109,9 +109,9 @@ def test_the_verdict_in_one_word(answer: Answer, verdict: str) -> None:
 
 
 def test_null_is_an_output_and_nothing_is_none() -> None:
-    assert Given(output=None).has_output
-    assert Given(error="").has_output
-    assert not Given(approved=True).has_output
+    assert UncheckedAnswer(output=None).has_output
+    assert UncheckedAnswer(error="").has_output
+    assert not UncheckedAnswer(approved=True).has_output
     assert not YES.has_output
 
 
@@ -145,8 +145,8 @@ def test_a_record_is_kept_whole(call: PendingCall) -> None:
     ],
 )
 def test_other_arguments_are_bound_otherwise(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert bind(one) != bind(other)
+    assert hash_args(one) != hash_args(other)
 
 
 def test_the_order_of_arguments_does_not_matter() -> None:
-    assert bind({"a": 1, "b": {"c": 1, "d": 2}}) == bind({"b": {"d": 2, "c": 1}, "a": 1})
+    assert hash_args({"a": 1, "b": {"c": 1, "d": 2}}) == hash_args({"b": {"d": 2, "c": 1}, "a": 1})

@@ -3,14 +3,14 @@
 import asyncio
 
 from adkwire.errors import NotRecovered
-from adkwire.gate.records import OPEN, Given, PendingCall
-from adkwire.runs.reading import Reading
-from adkwire.runs.sessions import ChatKey
-from adkwire.wire.decoder import TurnInput, UserMessage
+from adkwire.gate.records import OPEN, PendingCall, UncheckedAnswer
+from adkwire.runs.readers import Reading
+from adkwire.stores.base import ChatKey
+from adkwire.wire.decode.decoder import TurnInput, UserMessage
 from adkwire.wire.messages import ToolPart
-from tests.runs.chats import plain
 from tests.runs.stateful_readers import Book, Reader
 from tests.runs.stateful_world import USER, World
+from tests.support.chats import plain
 
 
 async def send(world: World, chat: str, number: int) -> None:
@@ -93,7 +93,7 @@ async def answer(world: World, chat: str, number: int) -> None:
         return
     call_id = ids[-1 - which % len(ids)]
     call: PendingCall | None = await world.bridge._gate.get(USER, chat, call_id)
-    given = Given(output={"n": which}) if kind == "output" else Given(approved="yes" in kind)
+    given = UncheckedAnswer(output={"n": which}) if kind == "output" else UncheckedAnswer(approved="yes" in kind)
     if call is not None and given.approved:
         world.outside.say_yes(call.input["n"], asked=call.state in OPEN)
     taken: PendingCall = await world.bridge.answer(USER, chat, call_id, given)

@@ -16,17 +16,18 @@ import aiosqlite
 from google.adk.events import Event
 from google.adk.sessions.session import Session
 
+from adkwire.adk.app import Target
+from adkwire.adk.sessions import SqliteSessions
+from adkwire.bridge import Bridge
 from adkwire.errors import Unavailable
-from adkwire.runs.adk import Target
-from adkwire.runs.bridge import Bridge
-from adkwire.runs.sessions import SqliteSessions
 from adkwire.settings import Settings
-from adkwire.stores.sqlite import SqliteGateStore
-from adkwire.stores.sqlite_file import SqliteFile, Work
-from adkwire.stores.sqlite_signals import SqliteSignals
-from adkwire.stores.sqlite_streams import SqliteStreamLog
+from adkwire.stores.sqlite.file import SqliteFile, Work
+from adkwire.stores.sqlite.gate import SqliteGateStore
+from adkwire.stores.sqlite.signals import SqliteSignals
+from adkwire.stores.sqlite.streams import SqliteStreamLog
+from adkwire.stores.stores import Stores
+from tests.patience import PATIENCE
 
-PATIENCE = 30.0
 _SOON = 0.03
 """Seconds: a timer that rings earlier is part of what goes on now."""
 
@@ -170,9 +171,7 @@ class Life:
             self._make_agent(),
             settings=settings,
             session_service=self.sessions,
-            stream_log=self.log,
-            gate_store=self.gates,
-            signals=self.signals,
+            stores=Stores(self.log, self.gates, self.signals),
             clock=self._clock,
         )
 

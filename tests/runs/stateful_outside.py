@@ -16,14 +16,14 @@ from pydantic import PrivateAttr
 from adkwire import client_tool
 from adkwire.testing import Call, ErrorCode, Fail, Say, ScriptedModel, Think, Wait
 from adkwire.testing.steps import Step
-from tests.runs.chats import AGENT, assert_legal
+from tests.support.chats import AGENT, assert_legal
 
 RENUMBERS = "c1"
 """The chat in which the model numbers its calls anew in every message."""
 
 
 @dataclass(eq=False)
-class Answering:
+class RunContinuer:
     """One request to the model."""
 
     request: LlmRequest
@@ -64,7 +64,7 @@ class Outside:
         self._approved: set[int] = set()
         self._denied: set[int] = set()
         self.problems: list[str] = []
-        self.answering: list[Answering] = []
+        self.answering: list[RunContinuer] = []
         self.held: dict[int, asyncio.Event] = {}
 
     def agent(self) -> LlmAgent:
@@ -85,7 +85,7 @@ class Outside:
         """The server has taken a no."""
         self._denied.add(n)
 
-    def of(self, chat: str) -> list[Answering]:
+    def of(self, chat: str) -> list[RunContinuer]:
         return [one for one in self.answering if one.chat == chat]
 
     def _script(self, request: LlmRequest) -> Iterator[Step]:
@@ -93,7 +93,7 @@ class Outside:
             assert_legal(request.contents)
         except AssertionError as error:
             self.problems.append(f"the model got an illegal request: {error}")
-        one = Answering(request, _first_text(request.contents).split()[0], _calls_in_turn(request.contents))
+        one = RunContinuer(request, _first_text(request.contents).split()[0], _calls_in_turn(request.contents))
         self.answering.append(one)
         while True:
             while one.steps:
@@ -108,12 +108,12 @@ class Outside:
         """The model is no longer asked this."""
         self.answering = [one for one in self.answering if one.request is not request]
 
-    def go_on(self, one: Answering, steps: list[str]) -> None:
+    def go_on(self, one: RunContinuer, steps: list[str]) -> None:
         """Let the model do these things."""
         one.steps.extend(self._step(step, one) for step in steps)
         one.more.set()
 
-    def _step(self, kind: str, one: Answering) -> Step | None:
+    def _step(self, kind: str, one: RunContinuer) -> Step | None:
         match kind:
             case "say":
                 return Say("Word ")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from adkwire.runs.reading import Place, Reading
+from adkwire.runs.readers import Position, Reading
 from adkwire.stores.base import Batch, RunHead, StreamLog
 from adkwire.wire.chunks import Chunk, decode_chunk
 
@@ -94,8 +94,8 @@ class Reader:
         return cls(chat, reading.run, before, -before if whole else 0, reading.batches)
 
     @property
-    def place(self) -> Place | None:
-        return Place(self.run, self.got[-1][0]) if self.got else None
+    def place(self) -> Position | None:
+        return Position(self.run, self.got[-1][0]) if self.got else None
 
     async def step(self) -> "Batch | None":
         assert self.batches is not None

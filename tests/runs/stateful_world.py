@@ -12,20 +12,20 @@ from typing import Any
 from adkwire.errors import Conflict, NotFound, NotRecovered, RequestError
 from adkwire.gate.records import OPEN, PendingCall
 from adkwire.runs.run import Run
-from adkwire.runs.sessions import ChatKey
+from adkwire.stores.base import ChatKey
 from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.decoder import TurnInput
+from adkwire.wire.decode.decoder import TurnInput
 from adkwire.wire.folding import fold
 from adkwire.wire.messages import UIMessage
 from adkwire.wire.profiles import Profile
 from tests.gate.records import Clock
-from tests.runs.chats import Chat, plain, tool_parts
-from tests.runs.pages import Page
 from tests.runs.stateful_life import Died, Life
 from tests.runs.stateful_outside import Outside
 from tests.runs.stateful_readers import Book, Reader
+from tests.support.chats import Chat, plain, tool_parts
+from tests.support.pages import Page
 
 USER = "ann"
 CHATS = ("c0", "c1")
@@ -289,7 +289,7 @@ class World:
         writing = [run for run in active if not run._queued]
         assert len(writing) <= 1, f"{len(writing)} runs write in {chat}"
         assert len(self.outside.of(chat)) <= 1, f"the model answers twice in {chat}"
-        calls = {call.call: call for call in await self.bridge._gate.of(USER, chat)}
+        calls = {call.call: call for call in await self.bridge._gate.calls(USER, chat)}
         self.asked += [(chat, call) for call in calls if (chat, call) not in self.asked]
         if not active:
             self._check_quiet(chat, calls)
@@ -380,7 +380,7 @@ class World:
 
 def is_refusal(book: Book) -> bool:
     """A stream that only says why nothing was done; it is no part of the message."""
-    return not book.head.said and [type(chunk) for chunk in book.whole] == [c.Start, c.Error]
+    return not book.head.user_message and [type(chunk) for chunk in book.whole] == [c.Start, c.Error]
 
 
 def masked(message: dict[str, Any], shown: dict[str, Any], since: set[str]) -> dict[str, Any]:

@@ -6,12 +6,21 @@ import pytest
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 
 from adkwire import client_tool
+from adkwire.adk.events import DENIED
 from adkwire.gate.judge import REFUSED
-from adkwire.runs.own_events import DENIED
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.runs.conftest import Open
-from tests.runs.gated import agree, clock, responses, where
-from tests.runs.pages import START, STEP, STEPPED, WAITS, finished, lines, refusal, refused
+from tests.support.fixtures import Open
+from tests.support.gated_tools import assert_history_matches, clock, tool_responses, where
+from tests.support.pages import (
+    FINISH_PENDING,
+    FINISH_STEP,
+    START,
+    START_STEP,
+    comparable_chunks,
+    last_step,
+    refusal,
+    refused,
+)
 
 CLOCK = Call("clock", {"zone": "UTC"}, "c1")
 WHERE = Call("where", {"exact": True}, "c1")
@@ -39,21 +48,21 @@ async def test_a_call_that_nobody_gates(open_page: Open) -> None:
     model = calling(CLOCK)
     page = open_page(model, clock)
     offered = await page.say("what time is it?")
-    assert lines(page, offered) == [
+    assert comparable_chunks(page, offered) == [
         START,
-        STEP,
+        START_STEP,
         *announced("clock", '{"zone":"UTC"}'),
         released("clock", {"zone": "UTC"}),
-        STEPPED,
-        WAITS,
+        FINISH_STEP,
+        FINISH_PENDING,
     ]
     assert await page.pending() == [{"toolCallId": "c1", "tool": "clock", "input": {"zone": "UTC"}, "kind": "client"}]
-    await agree(page, model)
+    await assert_history_matches(page, model)
     told = await page.give("c1", NOON).send()
     assert told.text == "Done."
     assert told.types.count("tool-input-available") == 0
-    assert responses(model.requests[-1]) == {"c1": NOON}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": NOON}
+    await assert_history_matches(page, model)
     assert await page.audit() == [
         ("agent", "c1", "offered", "waiting"),
         ("ann", "c1", "answered", "waiting"),
@@ -65,33 +74,33 @@ async def test_a_gated_call_is_released_by_the_yes(open_page: Open) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     asked = await page.say("where am I?")
-    assert lines(page, asked) == [
+    assert comparable_chunks(page, asked) == [
         START,
-        STEP,
+        START_STEP,
         *announced("where", '{"exact":true}'),
         {"type": "tool-approval-request", "approvalId": "ask c1", "toolCallId": "c1"},
         {"type": "data-approval", "id": "ask c1", "data": {"toolCallId": "c1", "scopes": ["once", "chat", "always"]}},
-        STEPPED,
-        WAITS,
+        FINISH_STEP,
+        FINISH_PENDING,
     ]
-    await agree(page, model)
+    await assert_history_matches(page, model)
     approved = await page.approve("c1").send()
-    assert lines(page, approved) == [
+    assert comparable_chunks(page, approved) == [
         START,
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": True},
         released("where", {"exact": True}),
-        WAITS,
+        FINISH_PENDING,
     ]
     assert page.calls == {"c1": "input-available"}
     assert [pending["kind"] for pending in await page.pending()] == ["client"]
     assert len(model.requests) == 1
-    await agree(page, model)
+    await assert_history_matches(page, model)
     told = await page.give("c1", PARIS).send()
-    assert lines(page, told)[-6:] == finished(1, "Done.")
+    assert comparable_chunks(page, told)[-6:] == last_step(1, "Done.")
     assert "tool-input-available" not in told.types
     assert page.part("c1")["approval"]["approved"] is True
-    assert responses(model.requests[-1]) == {"c1": PARIS}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": PARIS}
+    await assert_history_matches(page, model)
 
 
 async def test_approval_and_output_in_one_send(open_page: Open) -> None:
@@ -101,9 +110,9 @@ async def test_approval_and_output_in_one_send(open_page: Open) -> None:
     told = await page.approve("c1").give("c1", PARIS).send()
     assert told.text == "Done."
     assert page.calls == {"c1": "output-available"}
-    assert responses(model.requests[-1]) == {"c1": PARIS}
+    assert tool_responses(model.requests[-1]) == {"c1": PARIS}
     assert page.part("c1")["approval"]["approved"] is True
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_output_alone_is_the_approval_too(open_page: Open) -> None:
@@ -111,8 +120,8 @@ async def test_an_output_alone_is_the_approval_too(open_page: Open) -> None:
     page = open_page(model, where)
     await page.say("where am I?")
     assert (await page.give("c1", PARIS).send()).text == "Done."
-    assert responses(model.requests[-1]) == {"c1": PARIS}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": PARIS}
+    await assert_history_matches(page, model)
 
 
 async def test_a_gated_call_that_is_denied_never_reaches_the_browser(open_page: Open) -> None:
@@ -120,15 +129,15 @@ async def test_a_gated_call_that_is_denied_never_reaches_the_browser(open_page: 
     page = open_page(model, where)
     await page.say("where am I?")
     told = await page.deny("c1", reason="private").send()
-    assert lines(page, told) == [
+    assert comparable_chunks(page, told) == [
         START,
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": False, "reason": "private"},
         {"type": "tool-output-denied", "toolCallId": "c1"},
-        *finished(1, "Done."),
+        *last_step(1, "Done."),
     ]
-    assert responses(model.requests[-1]) == {"c1": {"error": DENIED, "reason": "private"}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": DENIED, "reason": "private"}}
     assert await refused(page.answer("c1", output=PARIS)) == (409, "This call was already answered.")
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("call", [CLOCK, WHERE])
@@ -143,8 +152,8 @@ async def test_through_the_calls_route(open_page: Open, call: Call) -> None:
     output = NOON if call is CLOCK else PARIS
     assert (await page.answer_and_follow("c1", output=output)).text == "Done."
     assert page.part("c1")["output"] == output
-    assert responses(model.requests[-1]) == {"c1": output}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": output}
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("approve", [False, True])
@@ -156,8 +165,8 @@ async def test_an_error_of_the_browser(open_page: Open, approve: bool) -> None:
         await page.approve("c1").send()
     await page.fail("c1", "no GPS").send()
     assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, "no GPS")
-    assert responses(model.requests[-1]) == {"c1": {"error": "no GPS"}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": "no GPS"}}
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize(
@@ -177,9 +186,9 @@ async def test_any_output_reaches_model_and_history(open_page: Open, output: Any
     page = open_page(model, LongRunningFunctionTool(look))
     await page.say("go")
     assert (await page.give("c1", output).send()).text == "Done."
-    assert responses(model.requests[-1]) == {"c1": told}
+    assert tool_responses(model.requests[-1]) == {"c1": told}
     assert page.calls == {"c1": "output-available"}
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("output", ["noon", 12, None, [1, 2], {"result": "noon"}])
@@ -190,7 +199,7 @@ async def test_the_page_keeps_the_output_that_it_gave(open_page: Open, output: A
     await page.say("go")
     await page.give("c1", output).send()
     assert page.part("c1")["output"] == output
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def look() -> None:
@@ -203,8 +212,8 @@ async def test_a_plain_long_running_tool_of_adk_is_answered_by_an_output(open_pa
     await page.say("go")
     assert (await page.pending())[0]["kind"] == "client"
     await page.answer_and_follow("c1", output={"sky": "blue"})
-    assert responses(model.requests[-1]) == {"c1": {"sky": "blue"}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"sky": "blue"}}
+    await assert_history_matches(page, model)
 
 
 async def test_an_output_that_is_not_what_the_tool_gives_leaves_the_call_open(open_page: Open) -> None:
@@ -218,9 +227,9 @@ async def test_an_output_that_is_not_what_the_tool_gives_leaves_the_call_open(op
     tab = page.another_tab()
     assert refusal(await tab.give("c1", {"town": "Paris"}).send()).startswith("This is not what where gives: ")
     assert len(model.requests) == 1
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert (await page.give("c1", PARIS).send()).text == "Done."
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_output_that_is_too_large_leaves_the_call_open(open_page: Open) -> None:
@@ -233,7 +242,7 @@ async def test_an_output_that_is_too_large_leaves_the_call_open(open_page: Open)
     )
     assert "at most 40 bytes" in refusal(await page.another_tab().give("c1", {"time": "x" * 40}).send())
     assert (await page.give("c1", NOON).send()).text == "Done."
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_another_output_is_late(open_page: Open) -> None:
@@ -244,8 +253,8 @@ async def test_another_output_is_late(open_page: Open) -> None:
     await page.give("c1", NOON).send()
     assert await refused(page.answer("c1", output={"time": "midnight"})) == (409, "This call was already answered.")
     assert (await tab.give("c1", {"time": "midnight"}).send()).text == "Done."
-    assert responses(model.requests[-1]) == {"c1": NOON}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": NOON}
+    await assert_history_matches(page, model)
 
 
 async def test_an_output_for_a_call_that_was_not_released_counts_as_its_approval_only_with_its_question(
@@ -298,5 +307,5 @@ async def test_a_reload_between_yes_and_output(open_page: Open) -> None:
     assert page.calls == {"c1": "input-available"}
     assert page.part("c1")["approval"]["approved"] is True
     await page.give("c1", PARIS).send()
-    assert responses(model.requests[-1]) == {"c1": PARIS}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": PARIS}
+    await assert_history_matches(page, model)

@@ -9,13 +9,13 @@ from adkwire.errors import Conflict
 from adkwire.runs import run
 from adkwire.testing import Call, Say, ScriptedModel, Step, Wait
 from tests.patience import PATIENCE
-from tests.runs.chats import Chat, assert_legal, heard
-from tests.runs.conftest import Make
+from tests.support.chats import Chat, assert_legal, texts_in
+from tests.support.fixtures import Make
 
 
 def by_question(**answers: list[Step]) -> ScriptedModel:
     """A model whose answer depends on the last text it was given."""
-    return ScriptedModel(script=lambda request: answers[heard(request.contents)[-1][1]])
+    return ScriptedModel(script=lambda request: answers[texts_in(request.contents)[-1][1]])
 
 
 async def test_replace_stops_the_old_answer_and_keeps_what_it_said(make: Make) -> None:
@@ -27,9 +27,9 @@ async def test_replace_stops_the_old_answer_and_keeps_what_it_said(make: Make) -
     old = await chat.read(first)
     assert old.types[-2:] == ["abort", "finish"]
     assert second.text == "whole"
-    assert await chat.told() == [("user", "a"), ("assistant", "half "), ("user", "b"), ("assistant", "whole")]
+    assert await chat.texts() == [("user", "a"), ("assistant", "half "), ("user", "b"), ("assistant", "whole")]
     assert (await chat.messages())[1::2] == [old.message, second.message]
-    assert heard(model.requests[-1]) == [("user", "a"), ("model", "half "), ("user", "b")]
+    assert texts_in(model.requests[-1]) == [("user", "a"), ("model", "half "), ("user", "b")]
 
 
 async def test_replace_in_a_tool_leaves_a_legal_context(make: Make) -> None:
@@ -41,7 +41,9 @@ async def test_replace_in_a_tool_leaves_a_legal_context(make: Make) -> None:
         await asyncio.Event().wait()
 
     model = ScriptedModel(
-        script=lambda request: [Call("hang", {}, "c1")] if heard(request.contents) == [("user", "a")] else [Say("b!")]
+        script=lambda request: (
+            [Call("hang", {}, "c1")] if texts_in(request.contents) == [("user", "a")] else [Say("b!")]
+        )
     )
     chat = make(model, hang)
     first = await chat.begin("a")
@@ -54,13 +56,44 @@ async def test_replace_in_a_tool_leaves_a_legal_context(make: Make) -> None:
 
 
 async def test_many_messages_at_once_and_the_last_one_is_answered(make: Make) -> None:
-    chat = make(ScriptedModel(script=lambda request: [Say("to " + heard(request.contents)[-1][1])]))
+    chat = make(ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])]))
     runs = [await chat.begin(str(number)) for number in range(6)]
     answers = [await chat.read(run) for run in runs]
     assert answers[-1].text == "to 5"
     messages = await chat.messages()
     assert [message["id"] for message in messages[::2]] == [f"u{number}" for number in range(1, 7)]
     assert messages[1::2] == [answer.message for answer in answers]
+
+
+async def test_a_message_that_is_stopped_before_the_agent_has_it_stays_in_history(make: Make) -> None:
+    started, released = asyncio.Event(), asyncio.Event()
+
+    async def resist() -> None:
+        """Let nobody stop it before it is released."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await released.wait()
+
+    chat = make(by_question(a=[Call("resist", {}, "c1")], c=[Say("c!")]), resist)
+    runs = [await chat.begin("a")]
+    async with asyncio.timeout(PATIENCE):
+        await started.wait()
+    runs += [await chat.begin("b")]
+    await chat.reader(runs[1]).until("start")
+    await asyncio.wait([asyncio.create_task(runs[0].done.wait())], timeout=0.05)
+    # The second one still waits for the first one to end.
+    stopping = asyncio.create_task(runs[1].stop())
+    await asyncio.sleep(0)
+    released.set()
+    await stopping
+    runs += [await chat.begin("c")]
+    answers = [await chat.read(run) for run in runs]
+    messages = await chat.messages()
+    assert [message["id"] for message in messages[::2]] == ["u1", "u2", "u3"]
+    assert messages[1::2] == [answer.message for answer in answers]
+    assert answers[-1].text == "c!"
 
 
 async def test_refuse(make: Make) -> None:
@@ -91,7 +124,7 @@ async def test_queue_keeps_the_order(make: Make) -> None:
     held.set()
     answers = [await chat.read(run) for run in runs]
     assert [answer.text for answer in answers] == ["one two", "b!", "c!"]
-    assert [request[-1] for request in map(heard, model.requests)] == [("user", "a"), ("user", "b"), ("user", "c")]
+    assert [request[-1] for request in map(texts_in, model.requests)] == [("user", "a"), ("user", "b"), ("user", "c")]
     assert [message["id"] for message in (await chat.messages())[::2]] == ["a", "b", "c"]
     assert (await chat.messages())[1::2] == [answer.message for answer in answers]
 
@@ -101,7 +134,7 @@ async def test_history_with_a_queue_has_no_half_written_answer(make: Make) -> No
     chat, _ = await queued(make, held)
     runs = [await chat.begin(text, text) for text in "ab"]
     await chat.reader(runs[0]).until("text-delta")
-    assert await chat.told() == [("user", "a"), ("user", "b")]
+    assert await chat.texts() == [("user", "a"), ("user", "b")]
     assert [message["id"] for message in await chat.messages()] == ["a", "b"]
     history = await chat.bridge.history(chat.user, chat.id)
     assert history.active is not None
@@ -155,7 +188,7 @@ async def test_stop_reaches_an_answer_that_waits_to_be_made_anew(make: Make) -> 
     first = await chat.begin("a", "a")
     await chat.reader(first).until("text-delta")
     second = await chat.begin("a", "a", trigger="regenerate-message", replaces=first.message_id)
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(PATIENCE):
         assert await chat.stop()
     assert not first.active
     assert not second.active
@@ -166,7 +199,7 @@ async def test_delete_ends_a_queue(make: Make) -> None:
     chat, model = await queued(make, asyncio.Event())
     runs = [await chat.begin(text, text) for text in "ab"]
     await chat.reader(runs[0]).until("text-delta")
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(PATIENCE):
         await chat.bridge.delete(chat.user, chat.id)
     assert not any(run.active for run in runs)
     assert len(model.requests) == 1
@@ -177,7 +210,7 @@ async def test_close_ends_a_queue(make: Make) -> None:
     chat = make(by_question(a=[Say("one "), Wait(asyncio.Event())], b=[Say("b!")]), on_busy="queue", drain=0.01)
     runs = [await chat.begin(text, text) for text in "ab"]
     await chat.reader(runs[0]).until("text-delta")
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(PATIENCE):
         await chat.bridge.close()
     assert not any(run.active for run in runs)
 
@@ -196,4 +229,4 @@ async def test_an_edit_in_the_queue_does_not_make_what_waits_behind_it_run_twice
     assert (await chat.read(behind)).text == "b!"
     again = await chat.say("b", "b")
     assert again.message == (await chat.read(behind)).message
-    assert [request[-1][1] for request in map(heard, model.requests)] == ["a", "a", "b"]
+    assert [request[-1][1] for request in map(texts_in, model.requests)] == ["a", "a", "b"]

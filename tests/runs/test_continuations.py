@@ -8,16 +8,16 @@ import pytest
 from google.adk import agents as adk_agents
 from google.adk.agents import LlmAgent
 
-from adkwire.runs.own_events import STOPPED, SUPERSEDED
+from adkwire.adk.events import STOPPED, SUPERSEDED
 from adkwire.runs.run import Run
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.folding import fold
-from tests.runs.chats import Answer, heard, plain
-from tests.runs.conftest import Open
-from tests.runs.gated import Till, agree, clock
-from tests.runs.pages import Page, refused
-from tests.runs.payments import PAY, calling
+from tests.support.chats import Answer, plain, texts_in
+from tests.support.fixtures import Open
+from tests.support.gated_tools import Till, assert_history_matches, clock
+from tests.support.pages import Page, refused
+from tests.support.payments import PAY, model_calling
 
 old_kinds = pytest.mark.filterwarnings("ignore:.*deprecated in favor of Workflow:DeprecationWarning")
 
@@ -36,19 +36,19 @@ async def whole(page: Page, run: Any) -> dict[str, Any]:
 
 
 async def test_an_answer_that_comes_before_the_asking_run_has_ended(open_page: Open) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
-    async with page.news() as news:
+    async with page.chat_events() as events:
         run = await page.begin("pay")
-        await news.until("call-asked")
+        await events.until("call-asked")
         await page.answer("c1", approved=True)
-        await news.until("run-ended", times=2)
+        await events.until("run-ended", times=2)
     await page.reply(run)
     assert till.paid == [5]
     await page.reload()
     assert page.last["parts"][-1]["text"] == "Done."
     assert len(model.requests) == 2
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 class HeldLog(MemoryStreamLog):
@@ -69,21 +69,23 @@ class HeldLog(MemoryStreamLog):
 @pytest.mark.parametrize("way", ["message", "stop"])
 async def test_what_comes_before_the_asking_run_has_ended(open_page: Open, way: str) -> None:
     till, log = Till(), HeldLog()
-    model = ScriptedModel(script=lambda request: [PAY] if heard(request.contents) == [("user", "pay")] else [Say("ok")])
+    model = ScriptedModel(
+        script=lambda request: [PAY] if texts_in(request.contents) == [("user", "pay")] else [Say("ok")]
+    )
     page = open_page(model, till.pay, stream_log=log)
-    async with page.news() as news:
+    async with page.chat_events() as events:
         first = await page.begin("pay")
         log.begun.put_nowait(first)
         await log.asked.wait()
         if way == "stop":
             assert await page.chat.stop()
         second = await page.bridge.start("ann", page.chat.turn("forget it", "u2"))
-        await news.until("run-ended", times=2)
+        await events.until("run-ended", times=2)
     await page.reply(first)
     words = page.part("c1")["errorText"]
     assert await page.stored(1) == page.last
     await page.reply(second)
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert (till.paid, await page.pending()) == ([], [])
     status, _ = await refused(page.answer("c1", approved=True))
     assert status == 409
@@ -105,11 +107,11 @@ async def test_somebody_who_comes_in_the_middle_gets_the_whole_message(open_page
     await page.follow(run)
     assert await reading == page.last
     assert await whole(page, run) == page.last
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_behind_what_was_before_comes_what_is_new(open_page: Open) -> None:
-    page = open_page(calling(PAY), Till().pay)
+    page = open_page(model_calling(PAY), Till().pay)
     await page.say("pay")
     run = await page.approve("c1").post()
     new = (await page.follow(run)).data
@@ -119,7 +121,7 @@ async def test_behind_what_was_before_comes_what_is_new(open_page: Open) -> None
 
 
 async def test_the_users_message_posted_again_while_its_call_waits(open_page: Open) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
     again = await page.bridge.start("ann", page.chat.turn("pay", "u1"))
@@ -128,7 +130,7 @@ async def test_the_users_message_posted_again_while_its_call_waits(open_page: Op
 
 
 async def test_the_users_message_posted_again_after_its_call_was_paid(open_page: Open) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
     await page.approve("c1").send()
@@ -138,7 +140,7 @@ async def test_the_users_message_posted_again_after_its_call_was_paid(open_page:
 
 
 async def test_the_stream_of_half_an_answer_is_whole_for_who_comes_later(open_page: Open) -> None:
-    till, model = Till(), calling(PAY, Call("clock", {"zone": "UTC"}, "t1"))
+    till, model = Till(), model_calling(PAY, Call("clock", {"zone": "UTC"}, "t1"))
     page = open_page(model, till.pay, clock)
     await page.say("go")
     shown = page.last
@@ -149,7 +151,7 @@ async def test_the_stream_of_half_an_answer_is_whole_for_who_comes_later(open_pa
 @old_kinds
 async def test_a_sequence_goes_on_with_its_second_agent(open_page: Open) -> None:
     till = Till()
-    payer_model, clerk_model = calling(PAY), ScriptedModel(script=lambda _: [Say("Filed.")])
+    payer_model, clerk_model = model_calling(PAY), ScriptedModel(script=lambda _: [Say("Filed.")])
     payer = LlmAgent(name="payer", model=payer_model, tools=[till.pay])
     clerk = LlmAgent(name="clerk", model=clerk_model)
     page = open_page(office("SequentialAgent", payer, clerk))
@@ -159,7 +161,7 @@ async def test_a_sequence_goes_on_with_its_second_agent(open_page: Open) -> None
     told = await page.approve("c1").send()
     assert till.paid == [5]
     assert told.text == "Done.Filed."
-    await agree(page, payer_model)
+    await assert_history_matches(page, payer_model)
     assert len(clerk_model.requests) == 1
 
 
@@ -180,7 +182,7 @@ async def test_the_second_agent_of_a_sequence_asks(open_page: Open) -> None:
     assert page.calls == {"c1": "approval-requested"}
     told = await page.deny("c1").send()
     assert (told.text, till.paid) == ("Done.", [])
-    await agree(page, payer_model)
+    await assert_history_matches(page, payer_model)
     assert len(clerk_model.requests) == 1
 
 
@@ -188,7 +190,7 @@ async def test_the_second_agent_of_a_sequence_asks(open_page: Open) -> None:
 @pytest.mark.parametrize("approved", [True, False])
 async def test_one_of_two_agents_side_by_side_asks(open_page: Open, approved: bool) -> None:
     till = Till()
-    payer_model, clerk_model = calling(PAY), ScriptedModel(script=lambda _: [Say("Filed.")])
+    payer_model, clerk_model = model_calling(PAY), ScriptedModel(script=lambda _: [Say("Filed.")])
     payer = LlmAgent(name="payer", model=payer_model, tools=[till.pay])
     clerk = LlmAgent(name="clerk", model=clerk_model)
     page = open_page(office("ParallelAgent", payer, clerk))
@@ -199,13 +201,13 @@ async def test_one_of_two_agents_side_by_side_asks(open_page: Open, approved: bo
     assert till.paid == ([5] if approved else [])
     assert told.text == "Done."
     assert len(clerk_model.requests) == 1
-    await agree(page, payer_model)
+    await assert_history_matches(page, payer_model)
 
 
 @old_kinds
 async def test_two_agents_side_by_side_ask(open_page: Open) -> None:
     till = Till()
-    models = [calling(Call("pay", {"amount": amount}, f"c{amount}")) for amount in (5, 6)]
+    models = [model_calling(Call("pay", {"amount": amount}, f"c{amount}")) for amount in (5, 6)]
     agents = [LlmAgent(name=f"payer{n}", model=model, tools=[till.pay]) for n, model in enumerate(models)]
     page = open_page(office("ParallelAgent", *agents))
     await page.say("pay")
@@ -214,11 +216,11 @@ async def test_two_agents_side_by_side_ask(open_page: Open) -> None:
     assert till.paid == [5]
     assert page.calls == {"c5": "output-available", "c6": "output-denied"}
     for model in models:
-        await agree(page, model)
+        await assert_history_matches(page, model)
 
 
 async def test_an_answer_for_a_chat_that_never_was(open_page: Open) -> None:
-    page = open_page(calling(PAY), Till().pay)
+    page = open_page(model_calling(PAY), Till().pay)
     status, _ = await refused(page.answer("c1", approved=True))
     assert status == 404
     assert (await page.bridge.chats("ann", limit=5, before=None)).chats == []

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import msgspec
 
-from adkwire.runs.reading import Place
+from adkwire.runs.readers import Position
 from adkwire.stores.base import RunHead
-from adkwire.stores.sqlite_streams import SqliteStreamLog
+from adkwire.stores.sqlite.streams import SqliteStreamLog
 from adkwire.testing import Call, Say, ScriptedModel
 from adkwire.wire.chunks import Start, TextDelta, TextStart, decode_chunk
 from adkwire.wire.profiles import encode_chunks
-from tests.runs.chats import Chat, text_of
-from tests.runs.conftest import Make
-from tests.runs.gated import Till
 from tests.stores.contract import read_all
+from tests.support.chats import Chat, text_of
+from tests.support.fixtures import Make
+from tests.support.gated_tools import Till
 
 STOPPED = "The server stopped before this answer was finished. Ask again to go on."
 
@@ -30,7 +30,7 @@ async def begun(folder: Path, question: bytes = b"", number: int = 1) -> None:
 
 
 async def rest(chat: Chat) -> list[dict[str, object]]:
-    reading = await chat.bridge.follow("ann", "chat", Place("run-1", 0))
+    reading = await chat.bridge.follow("ann", "chat", Position("run-1", 0))
     assert reading is not None
     entries = [entry async for batch in reading.batches for entry in batch.entries]
     assert [decode_chunk(entry) for entry in entries]
@@ -41,18 +41,27 @@ async def test_a_message_that_did_not_reach_the_agent_is_kept_and_can_be_sent_ag
     await begun(tmp_path, HELLO)
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
-    assert await chat.told() == [("user", "hello?"), ("assistant", "")]
+    assert await chat.texts() == [("user", "hello?"), ("assistant", "")]
     assert (await chat.messages())[1]["id"] == "msg-1"
     assert (await chat.say("hello?", "u1")).text == "Hi."
-    assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.")]
+    assert await chat.texts() == [("user", "hello?"), ("assistant", "Hi.")]
     assert (await chat.say("hello?", "u1")).text == "Hi.", "and now it is a repetition"
     assert len(await chat.messages()) == 2
+
+
+async def test_the_message_of_a_run_whose_server_died_is_closed_before_it_is_read(make: Make, tmp_path: Path) -> None:
+    await begun(tmp_path, HELLO)
+    chat = make(ScriptedModel(turns=[]))
+    reading = await chat.bridge.follow("ann", "chat", run="run-1")
+    assert reading is not None
+    chunks = [msgspec.json.decode(entry) async for batch in reading.batches for entry in batch.entries]
+    assert chunks == [{"type": "start", "messageId": "msg-1"}, {"type": "error", "errorText": STOPPED}]
 
 
 async def test_it_is_still_so_after_one_more_restart(make: Make, tmp_path: Path) -> None:
     await begun(tmp_path, HELLO)
     first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
-    await first.told()
+    await first.texts()
     await first.bridge.close()
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     assert (await chat.say("and now?", "u2")).text == "Hi."
@@ -64,7 +73,7 @@ async def test_a_message_that_was_too_large_to_keep_is_not_told_of(make: Make, t
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
     assert (await chat.say("hello?", "u1")).text == "Hi."
-    assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.")]
+    assert await chat.texts() == [("user", "hello?"), ("assistant", "Hi.")]
 
 
 async def test_at_the_start_every_cut_off_run_is_closed(make: Make, tmp_path: Path) -> None:
@@ -79,7 +88,7 @@ async def test_at_the_start_every_cut_off_run_is_closed(make: Make, tmp_path: Pa
 async def test_a_message_that_was_cut_off_twice_is_there_once(make: Make, tmp_path: Path) -> None:
     await begun(tmp_path, HELLO)
     first = make(ScriptedModel(turns=[]))
-    assert await first.told() == [("user", "hello?"), ("assistant", "")]
+    assert await first.texts() == [("user", "hello?"), ("assistant", "")]
     await first.bridge.close()
     await begun(tmp_path, HELLO, 2)
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
@@ -94,7 +103,7 @@ async def test_a_new_answer_that_never_began_leaves_the_old_one(make: Make, tmp_
     await begun(tmp_path, HELLO)
     chat = make(ScriptedModel(script=lambda _: [Say("Hello.")]))
     assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
-    assert await chat.told() == [("user", "hello?"), ("assistant", "Hi.")]
+    assert await chat.texts() == [("user", "hello?"), ("assistant", "Hi.")]
 
 
 async def test_an_answer_that_went_on_and_was_cut_off(make: Make, tmp_path: Path) -> None:
@@ -118,7 +127,7 @@ async def test_a_stream_that_cannot_be_understood_does_not_lock_its_chat(make: M
     await log.append("run-1", encode_chunks([TextDelta(id="text-1", delta="from nowhere")]))
     await log.aclose()
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
-    assert await chat.told() == [("user", "hello?"), ("assistant", "")]
+    assert await chat.texts() == [("user", "hello?"), ("assistant", "")]
     assert (await chat.say("and now?", "u2")).text == "Hi."
 
 
@@ -129,7 +138,7 @@ async def test_a_stream_whose_beginning_is_no_longer_kept_ends_with_the_error(ma
     await log.append("run-1", encode_chunks([Start(message_id="msg-1"), TextStart(id="text-1"), *said]))
     await log.aclose()
     chat = make(ScriptedModel(turns=[]))
-    assert await chat.told() == [("user", "hello?"), ("assistant", "")]
+    assert await chat.texts() == [("user", "hello?"), ("assistant", "")]
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
     last = await log.read("run-1", 21, 0)
     assert last is not None
@@ -147,7 +156,7 @@ async def test_a_continuation_that_had_written_nothing_ends_like_any_other(make:
     await log.open(RunHead("run-9", "ann", "chat", message, "u1", before=3), before)
     await log.aclose()
     chat = make(ScriptedModel(turns=[]))
-    reading = await chat.bridge.follow("ann", "chat", Place("run-9", -3))
+    reading = await chat.bridge.follow("ann", "chat", Position("run-9", -3))
     assert reading is not None
     told = [msgspec.json.decode(entry)["type"] async for batch in reading.batches for entry in batch.entries]
     assert told[:2] == ["text-start", "text-delta"]

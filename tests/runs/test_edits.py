@@ -7,10 +7,10 @@ from google.adk.tools.function_tool import FunctionTool
 
 from adkwire import Policy, Rule
 from adkwire.testing import Call
-from tests.runs.conftest import Make, Open
-from tests.runs.gated import Till, agree, responses, where
-from tests.runs.pages import Page, lines, refused
-from tests.runs.payments import PAY, calling
+from tests.support.fixtures import Make, Open
+from tests.support.gated_tools import Till, assert_history_matches, tool_responses, where
+from tests.support.pages import Page, comparable_chunks, refused
+from tests.support.payments import PAY, model_calling
 
 
 def about(page: Page) -> dict[str, Any]:
@@ -18,13 +18,13 @@ def about(page: Page) -> dict[str, Any]:
 
 
 async def test_the_edit_is_what_runs(open_page: Open) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay 5")
     told = await page.answer_and_follow("c1", approved=True, args={"amount": 4})
     assert till.paid == [4]
     edited = {"toolCallId": "c1", "scopes": ["once", "chat", "always"], "edited": {"amount": 4}}
-    assert lines(page, told)[:4] == [
+    assert comparable_chunks(page, told)[:4] == [
         {"type": "start"},
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": True},
         {"type": "data-approval", "id": "ask c1", "data": edited},
@@ -35,19 +35,19 @@ async def test_the_edit_is_what_runs(open_page: Open) -> None:
         },
     ]
     assert page.part("c1")["input"] == {"amount": 5}
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_the_model_is_told_what_really_ran(open_page: Open) -> None:
-    model = calling(PAY)
+    model = model_calling(PAY)
     page = open_page(model, Till().pay)
     await page.say("pay 5")
     await page.answer_and_follow("c1", approved=True, args={"amount": 4})
-    assert responses(model.requests[-1]) == {"c1": {"paid": 4, "edited_arguments": {"amount": 4}}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 4, "edited_arguments": {"amount": 4}}}
 
 
 async def test_a_reload_shows_the_edit(open_page: Open) -> None:
-    page = open_page(calling(PAY), Till().pay)
+    page = open_page(model_calling(PAY), Till().pay)
     await page.say("pay 5")
     await page.answer_and_follow("c1", approved=True, args={"amount": 4})
     await page.reload()
@@ -56,17 +56,17 @@ async def test_a_reload_shows_the_edit(open_page: Open) -> None:
 
 
 async def test_both_versions_are_in_the_audit(open_page: Open) -> None:
-    page = open_page(calling(PAY), Till().pay)
+    page = open_page(model_calling(PAY), Till().pay)
     await page.say("pay 5")
     await page.answer_and_follow("c1", approved=True, args={"amount": 4})
-    asked, *rest = await page.lines()
+    asked, *rest = await page.audit_entries()
     assert [(line.input, line.edited) for line in rest] == [({"amount": 5}, {"amount": 4})] * 2
     assert not asked.edited
     assert [line.outcome for line in rest] == ["waiting", "executed"]
 
 
 async def test_an_edit_while_another_call_still_waits_is_shown_on_reload(open_page: Open) -> None:
-    till, model = Till(), calling(PAY, Call("pay", {"amount": 6}, "c2"))
+    till, model = Till(), model_calling(PAY, Call("pay", {"amount": 6}, "c2"))
     page = open_page(model, till.pay)
     await page.say("pay")
     await page.answer("c1", approved=True, args={"amount": 4})
@@ -75,7 +75,7 @@ async def test_an_edit_while_another_call_still_waits_is_shown_on_reload(open_pa
     assert about(page)["edited"] == {"amount": 4}
     await page.approve("c2").send()
     assert till.paid == [4, 6]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_an_edit_while_another_call_still_waits_is_shown_on_reload(open_pa
     ],
 )
 async def test_an_edit_that_does_not_fit_leaves_the_call_open(open_page: Open, args: Any, words: str) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay 5")
     status, told = await refused(page.answer("c1", approved=True, args=args))
@@ -99,12 +99,12 @@ async def test_an_edit_that_does_not_fit_leaves_the_call_open(open_page: Open, a
     assert (till.paid, len(await page.pending())) == ([], 1)
     await page.approve("c1").send()
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_edit_that_the_policy_forbids_leaves_the_call_open(open_page: Open) -> None:
     till = Till()
-    page = open_page(calling(PAY), till.pay, policy=Policy([Rule("pay", "deny", when={"amount": {"gt": 100}})]))
+    page = open_page(model_calling(PAY), till.pay, policy=Policy([Rule("pay", "deny", when={"amount": {"gt": 100}})]))
     await page.say("pay 5")
     status, words = await refused(page.answer("c1", approved=True, args={"amount": 101}))
     assert (status, words) == (422, "The policy of this server does not allow these arguments.")
@@ -114,7 +114,7 @@ async def test_an_edit_that_the_policy_forbids_leaves_the_call_open(open_page: O
 
 async def test_an_edit_cannot_name_what_adk_gives_the_tool(open_page: Open) -> None:
     till = Till()
-    page = open_page(calling(Call("haggle", {"amount": 9}, "c1")), till.haggle)
+    page = open_page(model_calling(Call("haggle", {"amount": 9}, "c1")), till.haggle)
     await page.say("haggle")
     status, _ = await refused(page.answer("c1", approved=True, args={"amount": 9, "tool_context": {}}))
     assert status == 422
@@ -122,13 +122,13 @@ async def test_an_edit_cannot_name_what_adk_gives_the_tool(open_page: Open) -> N
 
 async def test_an_edit_of_a_call_that_asks_from_inside(open_page: Open) -> None:
     till = Till()
-    model = calling(Call("haggle", {"amount": 9}, "c1"))
+    model = model_calling(Call("haggle", {"amount": 9}, "c1"))
     page = open_page(model, till.haggle)
     await page.say("haggle")
     await page.answer_and_follow("c1", approved=True, args={"amount": 8}, payload={"granted": 7})
     assert till.paid == [7]
-    assert responses(model.requests[-1])["c1"]["edited_arguments"] == {"amount": 8}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1])["c1"]["edited_arguments"] == {"amount": 8}
+    await assert_history_matches(page, model)
 
 
 async def test_a_tool_that_gives_no_object(open_page: Open) -> None:
@@ -136,12 +136,12 @@ async def test_a_tool_that_gives_no_object(open_page: Open) -> None:
         """Pay."""
         return f"paid {amount}"
 
-    model = calling(PAY)
+    model = model_calling(PAY)
     page = open_page(model, FunctionTool(pay, require_confirmation=True))
     await page.say("pay 5")
     await page.answer_and_follow("c1", approved=True, args={"amount": 4})
-    assert responses(model.requests[-1]) == {"c1": {"result": "paid 4", "edited_arguments": {"amount": 4}}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"result": "paid 4", "edited_arguments": {"amount": 4}}}
+    await assert_history_matches(page, model)
 
 
 async def test_an_edited_call_that_fails_is_a_failure(open_page: Open) -> None:
@@ -149,24 +149,24 @@ async def test_an_edited_call_that_fails_is_a_failure(open_page: Open) -> None:
         """Pay."""
         raise RuntimeError(f"cannot pay {amount}")
 
-    model = calling(PAY)
+    model = model_calling(PAY)
     page = open_page(model, FunctionTool(pay, require_confirmation=True), error_detail=True)
     await page.say("pay 5")
     await page.answer_and_follow("c1", approved=True, args={"amount": 4})
     assert page.calls == {"c1": "output-error"}
     assert "cannot pay 4" in page.part("c1")["errorText"]
     assert (await page.audit())[-1][2:] == ("approved", "failed")
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_edit_of_a_browser_call_is_what_the_browser_gets(open_page: Open) -> None:
-    model = calling(Call("where", {"exact": True}, "c1"))
+    model = model_calling(Call("where", {"exact": True}, "c1"))
     page = open_page(model, where)
     await page.say("where?")
-    async with page.news() as news:
+    async with page.chat_events() as events:
         call = await page.answer("c1", approved=True, args={"exact": False})
         assert call.state == "offered"
-        await news.until("call-settled")
+        await events.until("call-settled")
     await page.reload()
     assert page.part("c1")["input"] == {"exact": False}
     assert page.calls == {"c1": "input-available"}
@@ -174,14 +174,14 @@ async def test_an_edit_of_a_browser_call_is_what_the_browser_gets(open_page: Ope
     assert (await page.pending())[0]["input"] == {"exact": False}
     told = await page.give("c1", {"city": "Paris"}).send()
     assert told.text == "Done."
-    assert responses(model.requests[-1])["c1"]["city"] == "Paris"
-    await agree(page, model)
+    assert tool_responses(model.requests[-1])["c1"]["city"] == "Paris"
+    await assert_history_matches(page, model)
 
 
 async def test_a_stock_page_cannot_edit(open_page: Open) -> None:
     """What it sends back must be what it was shown."""
     till = Till()
-    page = open_page(calling(PAY), till.pay)
+    page = open_page(model_calling(PAY), till.pay)
     await page.say("pay 5")
     tab = page.another_tab().approve("c1")
     part: Any = tab.messages[-1].parts[1]
@@ -191,7 +191,7 @@ async def test_a_stock_page_cannot_edit(open_page: Open) -> None:
 
 
 async def test_the_edit_that_was_answered_is_the_one_that_runs_after_a_restart(make: Make) -> None:
-    till, model = Till(), calling(PAY, Call("pay", {"amount": 6}, "c2"))
+    till, model = Till(), model_calling(PAY, Call("pay", {"amount": 6}, "c2"))
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.answer("c1", approved=True, args={"amount": 4})
@@ -205,4 +205,4 @@ async def test_the_edit_that_was_answered_is_the_one_that_runs_after_a_restart(m
     await page.answer_and_follow("c2", approved=True)
     assert till.paid == [3, 6]
     await page.reload()
-    await agree(page, model)
+    await assert_history_matches(page, model)

@@ -7,8 +7,8 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 
 from adkwire.testing import Call, Fail, Say, ScriptedModel
-from tests.runs.chats import tool_parts
-from tests.runs.conftest import Make
+from tests.support.chats import tool_parts
+from tests.support.fixtures import Make
 
 
 def boom() -> str:

@@ -8,8 +8,8 @@ import pytest
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Say, ScriptedModel, Wait
 from tests.patience import PATIENCE
-from tests.runs.chats import Chat
-from tests.runs.conftest import Make
+from tests.support.chats import Chat
+from tests.support.fixtures import Make
 
 
 class FailingLog(MemoryStreamLog):

@@ -6,14 +6,25 @@ from typing import Any
 import pytest
 from google.adk.tools.function_tool import FunctionTool
 
+from adkwire.adk.events import DENIED
 from adkwire.gate.judge import REFUSED
-from adkwire.runs.own_events import DENIED
 from adkwire.testing import Call, Fail, Say, ScriptedModel
-from tests.runs.chats import Chat, text_of
-from tests.runs.conftest import Make, Open
-from tests.runs.gated import Till, agree, responses
-from tests.runs.pages import START, STEP, STEPPED, WAITS, Page, finished, lines, refusal, refused, spoken
-from tests.runs.payments import PAY
+from tests.support.chats import Chat, text_of
+from tests.support.fixtures import Make, Open
+from tests.support.gated_tools import Till, assert_history_matches, tool_responses
+from tests.support.pages import (
+    FINISH_PENDING,
+    FINISH_STEP,
+    START,
+    START_STEP,
+    Page,
+    comparable_chunks,
+    last_step,
+    refusal,
+    refused,
+    text_chunks,
+)
+from tests.support.payments import PAY
 
 ANNOUNCED = {"type": "tool-input-available", "toolCallId": "c1", "toolName": "pay", "input": {"amount": 5}}
 QUESTION = [
@@ -31,20 +42,28 @@ async def test_a_question_then_yes(open_page: Open) -> None:
     till, model = Till(), paying()
     page = open_page(model, till.pay)
     asked = await page.say("pay 5")
-    assert lines(page, asked) == [START, STEP, *spoken(1, "Paying. "), ANNOUNCED, *QUESTION, STEPPED, WAITS]
+    assert comparable_chunks(page, asked) == [
+        START,
+        START_STEP,
+        *text_chunks(1, "Paying. "),
+        ANNOUNCED,
+        *QUESTION,
+        FINISH_STEP,
+        FINISH_PENDING,
+    ]
     assert till.paid == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
     paid = await page.approve("c1").send()
-    assert lines(page, paid) == [
+    assert comparable_chunks(page, paid) == [
         START,
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": True},
         {"type": "tool-output-available", "toolCallId": "c1", "output": {"paid": 5}},
-        *finished(2, "Done."),
+        *last_step(2, "Done."),
     ]
     assert till.paid == [5]
     assert paid.run.message_id == asked.run.message_id
-    await agree(page, model)
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    await assert_history_matches(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}}
     assert await page.audit() == [
         ("agent", "c1", "asked", "waiting"),
         ("ann", "c1", "approved", "waiting"),
@@ -57,16 +76,16 @@ async def test_a_question_then_no(open_page: Open) -> None:
     page = open_page(model, till.pay)
     await page.say("pay 5")
     told = await page.deny("c1", reason="too much").send()
-    assert lines(page, told) == [
+    assert comparable_chunks(page, told) == [
         START,
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": False, "reason": "too much"},
         {"type": "tool-output-denied", "toolCallId": "c1"},
-        *finished(2, "Done."),
+        *last_step(2, "Done."),
     ]
     assert till.paid == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert page.part("c1")["approval"]["reason"] == "too much"
-    assert responses(model.requests[-1]) == {"c1": {"error": DENIED, "reason": "too much"}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": DENIED, "reason": "too much"}}
     assert (await page.audit())[1:] == [("ann", "c1", "denied", "waiting"), ("ann", "c1", "denied", "not executed")]
 
 
@@ -75,10 +94,10 @@ async def test_a_no_without_a_reason(open_page: Open) -> None:
     page = open_page(model, Till().pay)
     await page.say("pay 5")
     await page.deny("c1").send()
-    assert responses(model.requests[-1]) == {"c1": {"error": DENIED}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": DENIED}}
+    await assert_history_matches(page, model)
     assert (await page.say("bye")).text == "Bye."
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -90,7 +109,7 @@ async def test_an_answer_through_the_calls_route_lets_the_message_go_on(open_pag
     assert told.text == "Done."
     assert page.calls == {"c1": "output-available" if approved else "output-denied"}
     assert till.paid == ([5] if approved else [])
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_what_waits_is_in_history_and_in_the_list(open_page: Open) -> None:
@@ -152,12 +171,12 @@ async def test_one_tab_approves_and_the_other_denies(open_page: Open) -> None:
     assert refusal(await other.deny("c1").send()) == ALREADY
     assert await refused(page.answer("c1", approved=False)) == (409, ALREADY)
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_post_while_the_call_runs_follows_it(open_page: Open) -> None:
     till, model = Till(), paying()
-    go_on = till.hold(5)
+    go_on = till.pause(5)
     page = open_page(model, till.pay)
     await page.say("pay 5")
     tab = page.approve("c1").another_tab()
@@ -171,7 +190,7 @@ async def test_a_post_while_the_call_runs_follows_it(open_page: Open) -> None:
     await tab.follow(run)
     assert till.paid == [5]
     assert tab.last == page.last
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_answers_that_change_nothing_are_not_told_for_ever(open_page: Open) -> None:
@@ -186,7 +205,7 @@ async def test_answers_that_change_nothing_are_not_told_for_ever(open_page: Open
         assert "again and again" in refusal(await tab.another_tab().send())
     assert till.paid == [5]
     assert (await page.say("bye")).text == "Bye."
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 def tampered(page: Page, **changes: Any) -> Page:
@@ -264,9 +283,9 @@ async def test_a_tool_that_raises_is_a_result_like_any_other(open_page: Open) ->
     await page.say("pay 5")
     await page.approve("c1").send()
     assert page.part("c1")["errorText"] == "RuntimeError: the till is jammed"
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert (await page.audit())[-1][2:] == ("approved", "failed")
-    assert responses(model.requests[-1]) == {"c1": {"error": "RuntimeError: the till is jammed"}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": "RuntimeError: the till is jammed"}}
 
 
 async def test_a_model_that_fails_after_the_payment_does_not_pay_again(open_page: Open) -> None:
@@ -288,7 +307,7 @@ async def test_a_model_that_fails_after_the_payment_does_not_pay_again(open_page
     again = await tab.send()
     assert again.plain == told.plain
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_gated_call_in_a_later_step_of_the_same_message(open_page: Open) -> None:
@@ -298,28 +317,28 @@ async def test_a_gated_call_in_a_later_step_of_the_same_message(open_page: Open)
     await page.say("pay 5 and 6")
     second = await page.approve("c1").send()
     assert second.plain[-1]["finishReason"] == "tool-calls"
-    await agree(page, model)
+    await assert_history_matches(page, model)
     third = await page.approve("c2").send()
-    assert lines(page, third) == [
+    assert comparable_chunks(page, third) == [
         START,
         {"type": "tool-approval-response", "approvalId": "ask c2", "approved": True},
         {"type": "tool-output-available", "toolCallId": "c2", "output": {"paid": 6}},
-        *finished(2, "Done."),
+        *last_step(2, "Done."),
     ]
     assert till.paid == [5, 6]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_the_news_of_a_question_and_its_answer(open_page: Open) -> None:
     page = open_page(paying(), Till().pay)
-    async with page.news() as news:
+    async with page.chat_events() as events:
         await page.say("pay 5")
-        await news.until("run-ended")
+        await events.until("run-ended")
         await page.approve("c1").send()
-        await news.until("run-ended", times=2)
+        await events.until("run-ended", times=2)
         await page.bridge.delete("ann", "chat")
-        await news.until("chat-updated", times=2)
-    assert news.told == [
+        await events.until("chat-updated", times=2)
+    assert events.summaries == [
         ("run-started",),
         ("chat-updated",),
         ("call-asked", "c1", "asked"),
@@ -335,11 +354,11 @@ async def test_the_news_of_a_question_and_its_answer(open_page: Open) -> None:
 async def test_news_are_for_their_user_only(open_page: Open) -> None:
     page = open_page(paying(), Till().pay)
     eve = Page(Chat(page.bridge, user="eve"))
-    async with eve.news() as hers:
+    async with eve.chat_events() as hers:
         await page.say("pay 5")
         await eve.say("pay 5")
         await hers.until("run-ended")
-    assert [item.type for item in hers.heard] == ["run-started", "chat-updated", "call-asked", "run-ended"]
+    assert [item.type for item in hers.received] == ["run-started", "chat-updated", "call-asked", "run-ended"]
 
 
 async def test_two_users_with_the_same_chat_and_call_id_never_meet(open_page: Open) -> None:

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from adkwire.adk.events import STOPPED, SUPERSEDED
+from adkwire.bridge import Bridge
 from adkwire.errors import Unavailable
 from adkwire.runs import run as runs
-from adkwire.runs.bridge import Bridge
-from adkwire.runs.own_events import STOPPED, SUPERSEDED
 from adkwire.stores.base import CallRow
 from adkwire.stores.memory import MemoryGateStore
 from adkwire.testing import Say, ScriptedModel
-from tests.runs.chats import assert_legal, chat_with, scripted, tool_parts
-from tests.runs.conftest import Make
-from tests.runs.gated import Till
-from tests.runs.pages import Page
-from tests.runs.payments import PAY
+from tests.support.chats import assert_legal, chat_with, scripted, tool_parts
+from tests.support.fixtures import Make
+from tests.support.gated_tools import Till
+from tests.support.pages import Page
+from tests.support.payments import PAY
 
 
 class Trouble(MemoryGateStore):
@@ -32,9 +32,9 @@ class Trouble(MemoryGateStore):
         await self._trouble()
         return await super().get(user, chat, call)
 
-    async def find(self, user: str, states: Any) -> list[CallRow]:
+    async def find(self, user: str, states: Any, chat: str | None = None) -> list[CallRow]:
         await self._trouble()
-        return await super().find(user, states)
+        return await super().find(user, states, chat)
 
     async def _trouble(self) -> None:
         if self.away:
@@ -54,7 +54,7 @@ class Waiting(MemoryGateStore):
 
     async def get(self, user: str, chat: str, call: str) -> CallRow | None:
         run = self.bridge.running(user, chat) if self.bridge is not None else None
-        if run is not None and run.encoder.waiting():
+        if run is not None and run.encoder.pending_calls():
             self.asked.set()
             await self.answers.wait()
         return await super().get(user, chat, call)
@@ -92,7 +92,7 @@ class Answered(MemoryGateStore):
 
 async def test_stop_meets_a_continuation_that_is_just_beginning(tmp_path: Path) -> None:
     till, store = Till(), Answered()
-    till.hold(5)
+    till.pause(5)
     model = ScriptedModel(turns=[[PAY], [Say("Done.")]])
     # No threads: the stop comes where it is meant to, every time.
     chat = chat_with(scripted(model, till.pay), tmp_path, db="memory:", gate_store=store)
@@ -106,7 +106,7 @@ async def test_stop_meets_a_continuation_that_is_just_beginning(tmp_path: Path) 
     _, stopped = await asyncio.gather(page.answer("c1", approved=True), stop())
     assert stopped
     assert chat.bridge.running(chat.user, chat.id) is None
-    till.held[5].set()
+    till.paused[5].set()
     assert till.paid == []
     await chat.bridge.close()
 
@@ -114,7 +114,7 @@ async def test_stop_meets_a_continuation_that_is_just_beginning(tmp_path: Path) 
 async def test_a_run_ends_though_the_gate_answers_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "STOP_PATIENCE", 0.05)
     till, store = Till(), Trouble()
-    till.hold(5)
+    till.pause(5)
     model = ScriptedModel(turns=[[PAY], [Say("Done.")]])
     chat = chat_with(scripted(model, till.plain), tmp_path, db="memory:", gate_store=store)
     run = await Page(chat).begin("pay")
@@ -130,7 +130,7 @@ async def test_a_run_ends_though_the_gate_answers_too_late(tmp_path: Path, monke
 
 async def test_with_the_gate_away_at_the_end_the_model_is_told_no_lie(tmp_path: Path) -> None:
     till, store = Till(), Trouble()
-    till.hold(5)
+    till.pause(5)
     model = ScriptedModel(turns=[[PAY], [Say("Next.")]])
     chat = chat_with(scripted(model, till.pay), tmp_path, db="memory:", gate_store=store)
     page = Page(chat)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -9,21 +10,22 @@ from google.adk.agents import LlmAgent
 from google.adk.events.event import Event
 from google.adk.sessions import InMemorySessionService, Session
 
+from adkwire.bridge import Bridge
 from adkwire.errors import Unavailable
-from adkwire.gate.records import Given
-from adkwire.runs.bridge import Bridge
+from adkwire.gate.records import UncheckedAnswer
 from adkwire.settings import Settings
 from adkwire.stores.base import CallRow, GateStore
 from adkwire.stores.memory import MemoryGateStore
+from adkwire.stores.stores import Stores
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.runs.conftest import Make
-from tests.runs.gated import Till, agree, clock, responses, where
-from tests.runs.live_house import CHAT, ME, House
-from tests.runs.live_house import Till as LiveTill
-from tests.runs.pages import Page, refused
-from tests.runs.payments import PAY, Payments, calling
+from tests.live.live_house import CHAT, ME, House
+from tests.live.live_house import Till as LiveTill
+from tests.support.fixtures import Make
+from tests.support.gated_tools import Till, assert_history_matches, clock, tool_responses, where
+from tests.support.pages import Page, refused
+from tests.support.payments import PAY, Payments, model_calling
 
-YES = Given(approved=True)
+YES = UncheckedAnswer(approved=True)
 NO_STORE = "The server cannot ask for an approval now; the call was not executed."
 
 
@@ -54,17 +56,17 @@ class Away(MemoryGateStore):
         self._check("calls")
         return await super().calls(user, chat)
 
-    async def find(self, user: str, states: Collection[str]) -> list[CallRow]:
+    async def find(self, user: str, states: Collection[str], chat: str | None = None) -> list[CallRow]:
         self._check("find")
-        return await super().find(user, states)
+        return await super().find(user, states, chat)
 
     async def granted(self, user: str, chat: str, what: Collection[str]) -> bool:
         self._check("granted")
         return await super().granted(user, chat, what)
 
-    async def write(self, user: str, chat: str, line: bytes) -> None:
+    async def add_audit_line(self, user: str, chat: str, line: bytes) -> None:
         self._check("write")
-        await super().write(user, chat, line)
+        await super().add_audit_line(user, chat, line)
 
 
 class OnClaim(Away):
@@ -116,25 +118,25 @@ class Stumbling(MemoryGateStore):
         self._step("get")
         return await super().get(user, chat, call)
 
-    async def find(self, user: str, states: Collection[str]) -> list[CallRow]:
+    async def find(self, user: str, states: Collection[str], chat: str | None = None) -> list[CallRow]:
         if "answered" in states:
             self._step("find")
-        return await super().find(user, states)
+        return await super().find(user, states, chat)
 
 
 async def test_it_cannot_tell_what_was_granted(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay, gate_store=Away("granted")))
     assert (await page.say("pay")).text == "Done."
     assert (page.part("c1")["state"], page.part("c1")["errorText"]) == ("output-error", NO_STORE)
     assert till.paid == []
-    assert responses(model.requests[-1]) == {"c1": {"error": NO_STORE}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": NO_STORE}}
+    await assert_history_matches(page, model)
 
 
 async def test_a_question_that_cannot_be_kept_is_not_left_hanging(make: Make) -> None:
     """A card that nobody can answer would help nobody."""
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     store = Away("add")
     page = Page(make(model, till.pay, gate_store=store))
     await page.say("pay")
@@ -142,41 +144,41 @@ async def test_a_question_that_cannot_be_kept_is_not_left_hanging(make: Make) ->
     assert page.calls == {"c1": "output-error"}
     assert "not executed" in page.part("c1")["errorText"]
     assert await page.pending() == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
     status, _ = await refused(page.answer("c1", approved=True))
     assert status == 404
     await page.say("and?")
-    assert "not executed" in responses(model.requests[-1])["c1"]["error"]
+    assert "not executed" in tool_responses(model.requests[-1])["c1"]["error"]
     assert till.paid == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_question_of_which_only_the_audit_knows_nothing_can_be_answered(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     store = Away("write")
     page = Page(make(model, till.pay, gate_store=store))
     await page.say("pay")
     assert (page.calls, till.paid) == ({"c1": "approval-requested"}, [])
-    await agree(page, model)
+    await assert_history_matches(page, model)
     store.away = frozenset()
     await page.approve("c1").send()
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_browser_call_that_cannot_be_kept_is_refused(make: Make) -> None:
-    model = calling(Call("clock", {"zone": "UTC"}, "t1"))
+    model = model_calling(Call("clock", {"zone": "UTC"}, "t1"))
     store = Away("add")
     page = Page(make(model, clock, gate_store=store))
     told = await page.say("time?")
     assert page.calls == {"t1": "output-error"}
     assert "tool-input-available" not in told.types
-    assert responses(model.requests[-1]) == {"t1": {"error": NO_STORE}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"t1": {"error": NO_STORE}}
+    await assert_history_matches(page, model)
 
 
 async def test_a_plain_tool_does_not_need_it(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.plain, gate_store=Away("add", "granted", "write", "get", "replace")))
     assert (await page.say("pay")).text == "Done."
     assert till.paid == [5]
@@ -185,7 +187,7 @@ async def test_a_plain_tool_does_not_need_it(make: Make) -> None:
 
 @pytest.mark.parametrize("operation", ["get", "replace"])
 async def test_an_answer_that_cannot_be_taken_leaves_the_call_open(make: Make, operation: str) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     store = Away()
     page = Page(make(model, till.pay, gate_store=store))
     await page.say("pay")
@@ -198,11 +200,11 @@ async def test_an_answer_that_cannot_be_taken_leaves_the_call_open(make: Make, o
     store.away = frozenset()
     await page.approve("c1").send()
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_call_that_cannot_be_claimed_is_not_executed(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     store = OnClaim("claim")
     page = Page(make(model, till.pay, gate_store=store))
     await page.say("pay")
@@ -211,7 +213,7 @@ async def test_a_call_that_cannot_be_claimed_is_not_executed(make: Make) -> None
     assert till.paid == []
     assert page.calls == {"c1": "output-error"}
     assert "not executed" in page.part("c1")["errorText"]
-    await agree(page, model)
+    await assert_history_matches(page, model)
     # It was told to model and person that it was not executed: that must stay true.
     store.away = frozenset()
     await tab.send()
@@ -219,20 +221,20 @@ async def test_a_call_that_cannot_be_claimed_is_not_executed(make: Make) -> None
     assert await page.stored() == page.last
     await page.say("and?")
     assert till.paid == []
-    assert "not executed" in responses(model.requests[-1])["c1"]["error"]
+    assert "not executed" in tool_responses(model.requests[-1])["c1"]["error"]
     assert (await page.audit())[-1] == ("ann", "c1", "approved", "not executed")
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_second_try_that_cannot_be_claimed_says_nothing_of_the_first(make: Make) -> None:
     payments = Payments()
-    page = await payments.cut_off(make, calling(PAY))
+    page = await payments.cut_off(make, model_calling(PAY))
     await page.reload()
     store = page.bridge._gate._store
     page.bridge._gate._store = cast("GateStore", NoClaim(store))
-    async with page.news() as news:
+    async with page.chat_events() as events:
         await page.answer("c1", approved=True)
-        await news.until("run-ended")
+        await events.until("run-ended")
     assert payments.ran == ["c1"]
     assert (await page.audit())[-1][2:] == ("approved", "unknown")
 
@@ -253,35 +255,35 @@ class NoClaim:
 
 
 async def test_a_denial_is_told_though_its_end_cannot_be_recorded_at_once(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay, gate_store=Stumbling("replace", "done")))
     await page.say("pay")
     await page.deny("c1", reason="too much").send()
-    assert responses(model.requests[-1])["c1"]["reason"] == "too much"
+    assert tool_responses(model.requests[-1])["c1"]["reason"] == "too much"
     assert (await page.audit())[-1] == ("ann", "c1", "denied", "not executed")
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_result_whose_end_cannot_be_recorded_is_a_result(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     store = OnDone("done")
     page = Page(make(model, till.pay, gate_store=store))
     await page.say("pay")
     tab = page.approve("c1").another_tab()
     assert (await page.send()).text == "Done."
     assert page.calls == {"c1": "output-available"}
-    await agree(page, model)
+    await assert_history_matches(page, model)
     store.away = frozenset()
     await tab.send()
     assert till.paid == [5]
     await page.say("and?")
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}}
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_output_whose_end_cannot_be_recorded_reaches_the_agent_once(make: Make) -> None:
-    model = calling(Call("where", {"exact": True}, "w1"))
+    model = model_calling(Call("where", {"exact": True}, "w1"))
     store = OnDone("done")
     page = Page(make(model, where, gate_store=store))
     await page.say("where?")
@@ -293,13 +295,13 @@ async def test_an_output_whose_end_cannot_be_recorded_reaches_the_agent_once(mak
     await page.reload()
     assert page.calls == {"w1": "output-available"}
     await page.say("and?")
-    assert responses(model.requests[-1]) == {"w1": {"city": "Paris"}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"w1": {"city": "Paris"}}
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("operation", ["find", "calls"])
 async def test_a_message_while_it_is_away_executes_nothing(make: Make, operation: str) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     store = Away()
     page = Page(make(model, till.pay, gate_store=store))
     await page.say("pay")
@@ -309,7 +311,7 @@ async def test_a_message_while_it_is_away_executes_nothing(make: Make, operation
     store.away = frozenset()
     assert till.paid == []
     await page.chat.say("and?", "u10")
-    assert set(responses(model.requests[-1])) == {"c1"}
+    assert set(tool_responses(model.requests[-1])) == {"c1"}
     assert till.paid == []
 
 
@@ -334,13 +336,18 @@ class ForgetfulSessions(InMemorySessionService):
 
 @asynccontextmanager
 async def talking(
-    call: Call, store: GateStore | None = None, sessions: InMemorySessionService | None = None
+    call: Call, store: GateStore, sessions: InMemorySessionService | None = None
 ) -> AsyncGenerator[House]:
     """A live conversation in which the model makes a call."""
     model, till = ScriptedModel(turns=[[call], [Say("Done.")]]), LiveTill()
     agent = LlmAgent(name="teller", model=model, tools=till.tools())
     settings = Settings(db="memory:", events_per_second=0)
-    bridge = Bridge(agent, settings=settings, gate_store=store, session_service=sessions)
+    bridge = Bridge(
+        agent,
+        settings=settings,
+        stores=replace(Stores.open(settings), gate=store or MemoryGateStore()),
+        session_service=sessions,
+    )
     here = House(bridge, model, till)
     await here.join()
     yield here
@@ -389,7 +396,7 @@ async def test_a_question_that_cannot_be_stored_waits_for_nobody(store: MemoryGa
 
 async def test_a_verdict_that_cannot_be_stored_executes_nothing() -> None:
     sessions = ForgetfulSessions("user")
-    async with talking(PAY, None, sessions) as here:
+    async with talking(PAY, MemoryGateStore(), sessions) as here:
         answer = await (await here.say("pay")).until_break()
         await here.answer("pay", YES)
         await answer.rest()
@@ -406,7 +413,7 @@ async def test_what_a_browser_has_done_is_done(tool: str, away: str) -> None:
     sessions = ForgetfulSessions("user") if away == "sessions" else InMemorySessionService()
     async with talking(Call(tool, {}, "b1"), store, sessions) as here:
         answer = await (await here.say("go")).until_break()
-        await here.answer(tool, Given(output={"it": "is so"}))
+        await here.answer(tool, UncheckedAnswer(output={"it": "is so"}))
         await answer.rest()
         part = next(part for part in answer.message["parts"] if part["type"] == f"tool-{tool}")
         assert (part["state"], part["output"]) == ("output-available", {"it": "is so"})

@@ -6,10 +6,10 @@ import pytest
 
 from adkwire import Policy, Rule
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.runs.chats import Chat
-from tests.runs.conftest import Open
-from tests.runs.gated import Till, agree, responses, where
-from tests.runs.pages import Page, refused
+from tests.support.chats import Chat
+from tests.support.fixtures import Open
+from tests.support.gated_tools import Till, assert_history_matches, tool_responses, where
+from tests.support.pages import Page, refused
 
 
 def payer(*amounts: int) -> ScriptedModel:
@@ -35,7 +35,7 @@ async def test_the_next_call_in_this_chat(open_page: Open, scope: str, asks_agai
     await page.say("pay 6")
     assert page.calls == {only(page): "approval-requested" if asks_again else "output-available"}
     assert till.paid == ([5] if asks_again else [5, 6])
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize(("scope", "asks_again"), [("once", True), ("chat", True), ("always", False)])
@@ -67,8 +67,8 @@ async def test_a_call_that_a_grant_lets_run_is_in_the_audit(open_page: Open) -> 
     await page.say("pay 6")
     actor, call, verdict, outcome = (await page.audit())[-1]
     assert (actor, call, verdict, outcome) == ("policy", only(page), "allowed", "granted; default")
-    assert (await page.lines())[-1].input == {"amount": 6}
-    assert [line.scope for line in await page.lines()] == ["once", "chat", "chat", "once"]
+    assert (await page.audit_entries())[-1].input == {"amount": 6}
+    assert [line.scope for line in await page.audit_entries()] == ["once", "chat", "chat", "once"]
 
 
 async def test_a_grant_releases_the_equal_calls_of_the_step(open_page: Open) -> None:
@@ -81,7 +81,7 @@ async def test_a_grant_releases_the_equal_calls_of_the_step(open_page: Open) -> 
     assert told.text == "Done."
     assert till.paid == [5, 6, 7]
     assert set(page.calls.values()) == {"output-available"}
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_grant_for_always_lets_other_chats_go_on(open_page: Open) -> None:
@@ -91,16 +91,16 @@ async def test_a_grant_for_always_lets_other_chats_go_on(open_page: Open) -> Non
     eve = Page(Chat(page.bridge, user="eve"))
     for one in (page, *others, eve):
         await one.say("pay 5")
-    async with page.news() as news:
+    async with page.chat_events() as events:
         await page.answer_and_follow(only(page), approved=True, scope="always")
         for one in others:
-            await news.until("run-ended", chat=one.chat.id)
+            await events.until("run-ended", chat=one.chat.id)
     assert till.paid == [5, 5, 5]
     for one in others:
         assert await one.pending() == []
         await one.reload()
         assert one.last["parts"][-1]["text"] == "Paid 5."
-        await agree(one, model)
+        await assert_history_matches(one, model)
     assert len(await eve.pending()) == 1
 
 
@@ -120,18 +120,18 @@ async def test_a_grant_reaches_a_browser_call_that_waits(open_page: Open) -> Non
     model = ScriptedModel(turns=[calls, [Say("Done.")], [Call("where", {"exact": True}, "w3")], [Say("Again.")]])
     page = open_page(model, where)
     await page.say("where?")
-    async with page.news() as news:
+    async with page.chat_events() as events:
         await page.answer("w1", approved=True, scope="chat")
-        await news.until("call-settled", times=2)
+        await events.until("call-settled", times=2)
     assert [(one["toolCallId"], one["kind"]) for one in await page.pending()] == [("w1", "client"), ("w2", "client")]
     await page.reload()
     assert page.calls == {"w1": "input-available", "w2": "input-available"}
     await page.give("w1", {"city": "Paris"}).give("w2", {"city": "France"}).send()
-    assert responses(model.requests[-1]) == {"w1": {"city": "Paris"}, "w2": {"city": "France"}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"w1": {"city": "Paris"}, "w2": {"city": "France"}}
+    await assert_history_matches(page, model)
     await page.say("and now?")
     assert page.calls == {"w3": "input-available"}
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_same_arguments(open_page: Open) -> None:
@@ -145,7 +145,7 @@ async def test_same_arguments(open_page: Open) -> None:
     await page.say("pay 6")
     assert page.calls == {only(page): "approval-requested"}
     assert till.paid == [5, 5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_same_arguments_after_an_edit_do_not_grant_what_was_changed(open_page: Open) -> None:
@@ -182,8 +182,8 @@ async def test_a_grant_never_lifts_a_deny(open_page: Open) -> None:
     await page.answer_and_follow(only(page), approved=True, scope="always")
     await page.say("pay 500")
     assert (page.calls, till.paid) == ({"c2": "output-error"}, [5])
-    assert responses(model.requests[-1])["c2"]["error"].endswith("it was not executed. too much")
-    await agree(page, model)
+    assert tool_responses(model.requests[-1])["c2"]["error"].endswith("it was not executed. too much")
+    await assert_history_matches(page, model)
 
 
 async def test_a_deleted_chat_takes_its_grants_with_it(open_page: Open) -> None:

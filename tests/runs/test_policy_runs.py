@@ -10,10 +10,10 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 
 from adkwire import Policy, Rule
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.runs.conftest import Make, Open
-from tests.runs.gated import Till, agree, clock, responses, where
-from tests.runs.pages import Page, refused
-from tests.runs.payments import PAY
+from tests.support.fixtures import Make, Open
+from tests.support.gated_tools import Till, assert_history_matches, clock, tool_responses, where
+from tests.support.pages import Page, refused
+from tests.support.payments import PAY
 
 FORBIDDEN = "The policy of this server does not allow this call; it was not executed."
 
@@ -30,11 +30,11 @@ async def test_ask_for_a_plain_function(open_page: Open) -> None:
     data = next(part["data"] for part in page.last["parts"] if part["type"] == "data-approval")
     assert data["hint"] == "Is that much right?"
     assert (await page.pending())[0]["hint"] == "Is that much right?"
-    await agree(page, model)
+    await assert_history_matches(page, model)
     await page.approve("c1").send()
     assert till.paid == [5]
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    await assert_history_matches(page, model)
 
 
 async def test_ask_and_no(open_page: Open) -> None:
@@ -43,7 +43,7 @@ async def test_ask_and_no(open_page: Open) -> None:
     await page.say("pay")
     await page.deny("c1").send()
     assert (page.calls, till.paid) == ({"c1": "output-denied"}, [])
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("declares", [True, False])
@@ -54,10 +54,10 @@ async def test_deny(open_page: Open, declares: bool) -> None:
     assert (await page.say("pay")).text == "Done."
     assert (page.part("c1")["state"], page.part("c1")["errorText"]) == ("output-error", FORBIDDEN)
     assert till.paid == []
-    assert responses(model.requests[-1]) == {"c1": {"error": FORBIDDEN}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": FORBIDDEN}}
     assert await page.audit() == [("policy", "c1", "forbidden", "not executed")]
     assert await page.pending() == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_deny_with_a_reason(open_page: Open) -> None:
@@ -65,9 +65,9 @@ async def test_deny_with_a_reason(open_page: Open) -> None:
     page = open_page(model, Till().plain, policy=Policy([Rule("pay", "deny", reason="the till is closed")]))
     await page.say("pay")
     told = f"{FORBIDDEN} the till is closed"
-    assert responses(model.requests[-1]) == {"c1": {"error": told}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": told}}
     assert page.part("c1")["errorText"] == told
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_allow_for_a_tool_that_declares_confirmation_runs_it_unasked(open_page: Open) -> None:
@@ -75,11 +75,11 @@ async def test_allow_for_a_tool_that_declares_confirmation_runs_it_unasked(open_
     page = open_page(model, till.pay, policy=Policy(auto_approve=["pay"]))
     assert (await page.say("pay")).text == "Done."
     assert (page.calls, till.paid) == ({"c1": "output-available"}, [5])
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}}
     assert "tool-approval-request" not in [part["type"] for part in page.last["parts"]]
     [(actor, call, verdict, _)] = await page.audit()
     assert (actor, call, verdict) == ("policy", "c1", "allowed")
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_by_arguments_in_one_step(open_page: Open) -> None:
@@ -95,11 +95,11 @@ async def test_by_arguments_in_one_step(open_page: Open) -> None:
     await page.say("pay")
     assert page.calls == {"c5": "output-available", "c50": "approval-requested", "c500": "output-error"}
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
     await page.approve("c50").send()
     assert till.paid == [5, 50]
-    assert responses(model.requests[-1]) == {"c5": {"paid": 5}, "c50": {"paid": 50}, "c500": {"error": FORBIDDEN}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c5": {"paid": 5}, "c50": {"paid": 50}, "c500": {"error": FORBIDDEN}}
+    await assert_history_matches(page, model)
 
 
 async def test_a_file_of_rules(make: Make, tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ async def test_ask_for_a_browser_tool_that_asks_nobody(open_page: Open) -> None:
     released = await page.approve("c1").send()
     assert released.types.count("tool-input-available") == 1
     await page.give("c1", {"time": "noon"}).send()
-    assert responses(model.requests[-1]) == {"c1": {"time": "noon"}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"time": "noon"}}
+    await assert_history_matches(page, model)
 
 
 async def test_allow_for_a_browser_tool_that_asks(open_page: Open) -> None:
@@ -141,8 +141,8 @@ async def test_allow_for_a_browser_tool_that_asks(open_page: Open) -> None:
     assert offered.types.count("tool-input-available") == 1
     assert "tool-approval-request" not in offered.types
     await page.give("c1", {"city": "Paris"}).send()
-    assert responses(model.requests[-1]) == {"c1": {"city": "Paris"}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"city": "Paris"}}
+    await assert_history_matches(page, model)
 
 
 async def test_deny_for_a_browser_tool(open_page: Open) -> None:
@@ -153,7 +153,7 @@ async def test_deny_for_a_browser_tool(open_page: Open) -> None:
     assert (told.text, page.calls) == ("Done.", {"c1": "output-error"})
     status, _ = await refused(page.answer("c1", output={"city": "Paris"}))
     assert status == 404
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_ask_for_a_long_running_tool_of_the_server(open_page: Open) -> None:
@@ -170,10 +170,10 @@ async def test_ask_for_a_long_running_tool_of_the_server(open_page: Open) -> Non
     assert begun == []
     assert (await page.approve("c1").send()).text == "Done."
     assert begun == ["all"]
-    assert responses(model.requests[-1]) == {"c1": {"status": "begun"}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"status": "begun"}}
     assert await page.pending() == []
     assert (await page.audit())[-1][2:] == ("approved", "executed")
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_ask_for_a_tool_that_asks_from_inside_asks_once(open_page: Open) -> None:
@@ -184,7 +184,7 @@ async def test_ask_for_a_tool_that_asks_from_inside_asks_once(open_page: Open) -
     await page.answer_and_follow("c1", approved=True, payload={"granted": 3})
     assert till.paid == [3]
     assert await page.pending() == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_tool_that_asks_a_second_time_after_its_approval(open_page: Open) -> None:
@@ -209,7 +209,7 @@ async def test_a_tool_that_asks_a_second_time_after_its_approval(open_page: Open
     assert page.calls == {"c1": "output-error"}
     assert "asked a second time" in page.part("c1")["errorText"]
     assert await page.pending() == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")
@@ -223,7 +223,7 @@ async def test_the_policy_reaches_into_an_agent_tool(open_page: Open, action: An
     assert (await page.say("pay")).text == "Done."
     assert till.paid == paid
     assert await page.pending() == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_ask_for_a_transfer_to_another_agent(open_page: Open) -> None:

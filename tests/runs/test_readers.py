@@ -6,14 +6,15 @@ import pytest
 
 from adkwire.errors import NotRecovered
 from adkwire.runs import chats
-from adkwire.runs.reading import Place
+from adkwire.runs.readers import Position
 from adkwire.runs.run import Run
+from adkwire.stores.base import Batch
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from tests.patience import PATIENCE
-from tests.runs.chats import Answer, Chat
-from tests.runs.conftest import Make
 from tests.stores.contract import Clock
+from tests.support.chats import Answer, Chat
+from tests.support.fixtures import Make
 
 
 async def test_a_reader_who_leaves_does_not_stop_the_run(make: Make) -> None:
@@ -30,7 +31,7 @@ async def test_a_reader_who_leaves_does_not_stop_the_run(make: Make) -> None:
     held.set()
     async with asyncio.timeout(PATIENCE):
         await asyncio.wait(waiting)
-    assert await chat.told() == [("user", "a"), ("assistant", "one two")]
+    assert await chat.texts() == [("user", "a"), ("assistant", "one two")]
     assert (await chat.read(run)).text == "one two"
 
 
@@ -65,6 +66,37 @@ async def test_a_reader_goes_on_behind_what_it_has(make: Make) -> None:
         assert (await chat.read(answer.run, after)).data == answer.data[after + 1 :]
 
 
+class LateLog(MemoryStreamLog):
+    """A log whose news of silence arrive when the run has ended meanwhile, as those of another thread may."""
+
+    def __init__(self) -> None:
+        super().__init__(ttl=60)
+        self.late = False
+        self.release, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def read(self, run: str, after: int, wait: float) -> Batch | None:
+        batch = await super().read(run, after, wait)
+        if self.late and batch is not None and not batch.entries and not batch.closed:
+            self.release.set()
+            await self.ended.wait()
+        return batch
+
+    async def close(self, run: str) -> None:
+        await super().close(run)
+        self.ended.set()
+
+
+async def test_a_run_that_ends_while_its_silence_is_told_is_read_to_its_end(make: Make) -> None:
+    log = LateLog()
+    model = ScriptedModel(turns=[[Say("one "), Wait(log.release), Say("two")]])
+    chat = make(model, stream_log=log, heartbeat=0.01)
+    run = await chat.begin("a")
+    reader = chat.reader(run)
+    await reader.until("text-delta")
+    log.late = True
+    assert (await reader.rest()).text == "one two"
+
+
 async def test_a_heartbeat_while_nothing_comes(make: Make) -> None:
     held = asyncio.Event()
     chat = make(ScriptedModel(turns=[[Wait(held), Say("ok")]]), heartbeat=0.01)
@@ -91,7 +123,7 @@ async def test_a_run_is_known_to_its_user_only(make: Make) -> None:
     assert (await chat.find(run.id)).id == run.id
     for user, name, run_id in (("bob", "chat", run.id), ("ann", "other", run.id), ("ann", "chat", "run-x")):
         with pytest.raises(NotRecovered):
-            await chat.bridge.follow(user, name, Place(run_id, 0))
+            await chat.bridge.follow(user, name, Position(run_id, 0))
 
 
 class FastClock:
@@ -132,7 +164,7 @@ async def test_a_run_that_nobody_reads_is_stopped_when_it_is_set_so(
     assert run.stopping
     async with asyncio.timeout(PATIENCE):
         await run.done.wait()
-    assert await chat.told() == [("user", "a"), ("assistant", "x ")]
+    assert await chat.texts() == [("user", "a"), ("assistant", "x ")]
 
 
 async def test_a_run_that_never_had_a_reader_is_stopped_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,26 +10,26 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
 
 from adkwire.errors import Conflict
-from adkwire.gate.records import Given
+from adkwire.gate.records import UncheckedAnswer
 from adkwire.stores.base import RunHead
-from adkwire.stores.sqlite_streams import SqliteStreamLog
+from adkwire.stores.sqlite.streams import SqliteStreamLog
 from adkwire.testing import Call, Say, ScriptedModel
-from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Start
+from adkwire.wire.encode.tool_calls import UNFINISHED
 from adkwire.wire.profiles import encode_chunks
-from tests.runs.chats import AGENT, assert_legal, heard, store, text_of, tool_parts
-from tests.runs.conftest import Make
+from tests.support.chats import AGENT, assert_legal, store, text_of, texts_in, tool_parts
+from tests.support.fixtures import Make
 
 OVER_IT = RunHead("run-2", "ann", "chat", "msg-2", "u2")
 
 
-def event(author: str, *parts: types.Part, waiting: str | None = None, marked: bool = True) -> Event:
+def event(author: str, *parts: types.Part, waiting: str | None = None, stamped: bool = True) -> Event:
     return Event(
         author=author,
         invocation_id="inv-1",
         content=types.Content(role="user" if author == "user" else "model", parts=list(parts)),
         long_running_tool_ids={waiting} if waiting else None,
-        custom_metadata={"adkwire": {"message": "msg-1", "user": "u1"}} if marked else None,
+        custom_metadata={"adkwire": {"message": "msg-1", "user": "u1"}} if stamped else None,
     )
 
 
@@ -82,20 +82,20 @@ async def test_only_the_question_was_stored_before_the_crash(make: Make, tmp_pat
     await store(tmp_path, [event("user", text("hello"))])
     model = ScriptedModel(script=lambda _: [Say("ok")])
     chat = make(model)
-    assert await chat.told() == [("user", "hello"), ("assistant", "")]
+    assert await chat.texts() == [("user", "hello"), ("assistant", "")]
     assert (await chat.say("still there?", "u2")).text == "ok"
-    assert heard(model.requests[0]) == [("user", "hello"), ("user", "still there?")]
+    assert texts_in(model.requests[0]) == [("user", "hello"), ("user", "still there?")]
 
 
 async def test_a_session_of_another_program_is_shown_and_goes_on(make: Make, tmp_path: Path) -> None:
-    await store(tmp_path, [event("user", text("hello"), marked=False), event(AGENT, text("Hi."), marked=False)])
+    await store(tmp_path, [event("user", text("hello"), stamped=False), event(AGENT, text("Hi."), stamped=False)])
     model = ScriptedModel(script=lambda _: [Say("ok")])
     chat = make(model)
-    assert await chat.told() == [("user", "hello"), ("assistant", "Hi.")]
+    assert await chat.texts() == [("user", "hello"), ("assistant", "Hi.")]
     ids = [message["id"] for message in await chat.messages()]
     assert ids == [message["id"] for message in await chat.messages()]
     await chat.say("and?", "u2")
-    assert heard(model.requests[0]) == [("user", "hello"), ("model", "Hi."), ("user", "and?")]
+    assert texts_in(model.requests[0]) == [("user", "hello"), ("model", "Hi."), ("user", "and?")]
     assert [message["id"] for message in (await chat.messages())[:2]] == ids
 
 
@@ -150,7 +150,7 @@ async def test_typing_over_it_when_the_server_dies_before_the_agent_hears(make: 
     chat = make(model, LongRunningFunctionTool(browse))
     assert [text_of(message) for message in await chat.messages()] == ["look", "", "never mind", ""]
     with pytest.raises(Conflict, match="the conversation went on"):
-        await chat.bridge.answer("ann", "chat", "c1", Given(output={"seen": 1}))
+        await chat.bridge.answer("ann", "chat", "c1", UncheckedAnswer(output={"seen": 1}))
     for replaces in (None, "u2"):
         assert (await chat.say("never mind", "u2", replaces=replaces)).text == "Fine."
         assert_legal(model.requests[-1])

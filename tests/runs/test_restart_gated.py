@@ -12,19 +12,19 @@ from google.adk.tools.function_tool import FunctionTool
 from msgspec.structs import replace
 
 from adkwire import Policy
+from adkwire.adk.events import INTERRUPTED, verdict_event
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import Given, State
-from adkwire.runs.own_events import INTERRUPTED, verdict_event
+from adkwire.gate.records import State, UncheckedAnswer
 from adkwire.stores.memory import MemoryGateStore
-from adkwire.stores.sqlite import SqliteGateStore
+from adkwire.stores.sqlite.gate import SqliteGateStore
 from adkwire.testing import Call, Say, ScriptedModel
-from adkwire.wire.calls import UNFINISHED
+from adkwire.wire.encode.tool_calls import UNFINISHED
 from tests.gate.records import Clock
-from tests.runs.chats import AGENT
-from tests.runs.conftest import Make
-from tests.runs.gated import Till, agree, clock, responses, where
-from tests.runs.pages import Page, refusal, refused
-from tests.runs.payments import PAY, Payments, calling
+from tests.support.chats import AGENT
+from tests.support.fixtures import Make
+from tests.support.gated_tools import Till, assert_history_matches, clock, tool_responses, where
+from tests.support.pages import Page, refusal, refused
+from tests.support.payments import PAY, Payments, model_calling
 
 PAY_6 = Call("pay", {"amount": 6}, "c2")
 CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
@@ -32,7 +32,7 @@ NOON, PARIS = {"time": "noon"}, {"city": "Paris"}
 UNSURE = "This call was cut off while it ran; whether it was executed is not known."
 
 
-async def give_at_the_gate(folder: Path, call: str, given: Given) -> None:
+async def give_at_the_gate(folder: Path, call: str, given: UncheckedAnswer) -> None:
     """An answer that a dying server took and did nothing about."""
     gate = ToolGate(SqliteGateStore(folder / "state.db"), Policy(), clock=Clock())
     await gate.settle("ann", "chat", call, given)
@@ -67,7 +67,7 @@ async def store_verdict(folder: Path, call: str, message: str) -> None:
 @pytest.mark.parametrize("way", ["post", "route"])
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_question_waits_through_a_restart(make: Make, way: str, approved: bool) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     page = page.after_restart(make(model, till.pay))
@@ -79,22 +79,22 @@ async def test_a_question_waits_through_a_restart(make: Make, way: str, approved
         await page.answer_and_follow("c1", approved=approved)
     assert till.paid == ([5] if approved else [])
     assert page.last["parts"][-1]["text"] == "Done."
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_browser_call_waits_through_a_restart(make: Make) -> None:
-    model = calling(CLOCK)
+    model = model_calling(CLOCK)
     page = Page(make(model, clock))
     await page.say("time?")
     page = page.after_restart(make(model, clock))
     assert [one["kind"] for one in await page.pending()] == ["client"]
     await page.give("t1", NOON).send()
-    assert responses(model.requests[-1]) == {"t1": NOON}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"t1": NOON}
+    await assert_history_matches(page, model)
 
 
 async def test_an_approved_browser_call_waits_through_a_restart(make: Make) -> None:
-    model = calling(WHERE)
+    model = model_calling(WHERE)
     page = Page(make(model, where))
     await page.say("where?")
     await page.approve("w1").send()
@@ -103,39 +103,39 @@ async def test_an_approved_browser_call_waits_through_a_restart(make: Make) -> N
     await page.reload()
     assert page.calls == {"w1": "input-available"}
     await page.give("w1", PARIS).send()
-    assert responses(model.requests[-1]) == {"w1": PARIS}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"w1": PARIS}
+    await assert_history_matches(page, model)
 
 
 async def test_an_answer_that_had_not_reached_the_agent_is_asked_for_again(make: Make, tmp_path: Path) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "c1", Given(approved=True))
+    await give_at_the_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
     page = page.after_restart(make(model, till.pay))
     await page.reload()
     assert page.calls == {"c1": "approval-requested"}
     assert till.paid == []
     await page.approve("c1").send()
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_the_page_that_gave_it_gives_it_again_and_it_is_taken(make: Make, tmp_path: Path) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "c1", Given(approved=True))
+    await give_at_the_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
     page = page.after_restart(make(model, till.pay))
     assert (await page.approve("c1").send()).text == "Done."
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_half_of_the_answers_before_a_restart(make: Make) -> None:
-    till, model = Till(), calling(PAY, PAY_6)
+    till, model = Till(), model_calling(PAY, PAY_6)
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.approve("c1").send()
@@ -145,11 +145,11 @@ async def test_half_of_the_answers_before_a_restart(make: Make) -> None:
     assert page.calls == {"c1": "approval-requested", "c2": "approval-requested"}
     await page.approve("c1").deny("c2").send()
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_output_that_had_not_reached_the_agent_is_kept(make: Make) -> None:
-    till, model = Till(), calling(PAY, CLOCK)
+    till, model = Till(), model_calling(PAY, CLOCK)
     page = Page(make(model, till.pay, clock))
     await page.say("go")
     await page.give("t1", NOON).send()
@@ -158,42 +158,42 @@ async def test_an_output_that_had_not_reached_the_agent_is_kept(make: Make) -> N
     assert page.calls == {"c1": "approval-requested", "t1": "output-available"}
     assert [one["toolCallId"] for one in await page.pending()] == ["c1"]
     await page.approve("c1").send()
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}, "t1": NOON}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}, "t1": NOON}
+    await assert_history_matches(page, model)
 
 
 async def test_the_only_output_that_had_not_reached_the_agent(make: Make, tmp_path: Path) -> None:
     """Nothing waits any more, but nothing has gone on either: the page sends it again, or the user types."""
-    model = calling(CLOCK)
+    model = model_calling(CLOCK)
     page = Page(make(model, clock))
     await page.say("time?")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "t1", Given(output=NOON))
+    await give_at_the_gate(tmp_path, "t1", UncheckedAnswer(output=NOON))
     page = page.after_restart(make(model, clock))
     await page.give("t1", NOON).send()
-    assert responses(model.requests[-1]) == {"t1": NOON}
+    assert tool_responses(model.requests[-1]) == {"t1": NOON}
     assert page.last["parts"][-1]["text"] == "Done."
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_message_after_an_output_that_had_not_reached_the_agent(make: Make, tmp_path: Path) -> None:
-    model = calling(CLOCK)
+    model = model_calling(CLOCK)
     page = Page(make(model, clock))
     await page.say("time?")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "t1", Given(output=NOON))
+    await give_at_the_gate(tmp_path, "t1", UncheckedAnswer(output=NOON))
     page = page.after_restart(make(model, clock))
     await page.say("so?")
-    assert responses(model.requests[-1]) == {"t1": NOON}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"t1": NOON}
+    await assert_history_matches(page, model)
 
 
 async def test_a_verdict_that_was_stored_before_the_tool_began(make: Make, tmp_path: Path) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     asked = await page.say("pay")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "c1", Given(approved=True))
+    await give_at_the_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
     await store_verdict(tmp_path, "c1", asked.run.message_id)
     page = page.after_restart(make(model, till.pay))
     tab = page.another_tab()
@@ -203,13 +203,13 @@ async def test_a_verdict_that_was_stored_before_the_tool_began(make: Make, tmp_p
     assert refusal(await tab.approve("c1").send()).startswith("Too late: the server stopped")
     assert till.paid == []
     await page.say("and?")
-    assert responses(model.requests[-1]) == {"c1": {"error": INTERRUPTED}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": INTERRUPTED}}
+    await assert_history_matches(page, model)
 
 
 async def test_a_call_that_ran_when_the_server_died(make: Make) -> None:
-    till, model = Till(), calling(PAY)
-    till.hold(5)
+    till, model = Till(), model_calling(PAY)
+    till.pause(5)
     page = Page(make(model, till.pay, drain=0.01))
     await page.say("pay")
     await page.approve("c1").post()
@@ -225,13 +225,13 @@ async def test_a_call_that_ran_when_the_server_died(make: Make) -> None:
     assert (tab.last, told.types[-1]) == (page.last, "error")
     assert till.paid == [5]
     await page.say("and?")
-    assert responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_call_that_may_be_run_again_is_so_when_the_person_says_it(make: Make) -> None:
-    payments, model = Payments(), calling(PAY)
+    payments, model = Payments(), model_calling(PAY)
     page = await payments.cut_off(make, model)
     tab = page.another_tab()
     await page.reload()
@@ -240,19 +240,19 @@ async def test_a_call_that_may_be_run_again_is_so_when_the_person_says_it(make: 
     await tab.send()
     assert tab.last == page.last
     assert payments.ran == ["c1"]
-    async with page.news() as news:
+    async with page.chat_events() as events:
         await page.answer("c1", approved=True)
-        await news.until("run-ended")
+        await events.until("run-ended")
     assert payments.ran == ["c1", "c1"]
     await page.reload()
     assert (page.calls, page.part("c1")["output"]) == ({"c1": "output-available"}, {"paid": 5})
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}}
     assert await refused(page.answer("c1", approved=False)) == (409, "This call was already answered.")
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_result_that_was_stored_before_its_record_knew(make: Make, tmp_path: Path) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.approve("c1").send()
@@ -264,11 +264,11 @@ async def test_a_result_that_was_stored_before_its_record_knew(make: Make, tmp_p
     assert (await page.audit())[-1][2:] == ("approved", "executed")
     assert (await page.answer("c1", approved=True)).state == "done"
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_call_that_was_over_before_the_restart(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     tab = page.approve("c1").another_tab()
@@ -281,11 +281,11 @@ async def test_a_call_that_was_over_before_the_restart(make: Make) -> None:
     assert (await page.answer("c1", approved=True)).state == "done"
     assert till.paid == [5]
     assert len(model.requests) == 2
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_call_that_was_typed_over_before_the_restart(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     tab = page.another_tab()
@@ -296,7 +296,7 @@ async def test_a_call_that_was_typed_over_before_the_restart(make: Make) -> None
     status, words = await refused(page.answer("c1", approved=True))
     assert (status, words.startswith("Too late")) == (409, True)
     assert till.paid == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("scope", ["chat", "always"])
@@ -309,12 +309,12 @@ async def test_a_grant_outlives_the_server(make: Make, scope: str) -> None:
     page = page.after_restart(make(model, till.pay))
     await page.say("pay 6")
     assert till.paid == [5, 6]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_tool_that_was_taken_away_before_the_answer(make: Make) -> None:
     """The new server has another agent: what cannot be run any more is told, and the chat goes on."""
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     page = page.after_restart(make(model))
@@ -323,18 +323,18 @@ async def test_a_tool_that_was_taken_away_before_the_answer(make: Make) -> None:
     assert page.calls["c1"] == "output-error"
     assert await page.stored() == page.last
     await page.say("and?")
-    assert set(responses(model.requests[-1])) == {"c1"}
+    assert set(tool_responses(model.requests[-1])) == {"c1"}
 
 
 async def test_a_policy_that_forbids_it_since(make: Make) -> None:
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     page = page.after_restart(make(model, till.pay, policy=Policy(deny=["pay"])))
     await page.approve("c1").send()
     assert (page.calls, till.paid) == ({"c1": "output-error"}, [])
     assert "no longer allowed; it was not executed" in page.part("c1")["errorText"]
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert (await page.audit())[-1][3] == "not executed"
 
 
@@ -347,11 +347,11 @@ async def test_a_question_in_the_second_step_waits_through_a_restart(make: Make)
     page = page.after_restart(make(model, till.pay))
     await page.approve("c2").send()
     assert till.paid == [5, 6]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_tool_that_asks_from_inside_through_a_restart(make: Make) -> None:
-    till, model = Till(), calling(Call("haggle", {"amount": 9}, "c1"))
+    till, model = Till(), model_calling(Call("haggle", {"amount": 9}, "c1"))
     page = Page(make(model, till.haggle))
     await page.say("haggle")
     page = page.after_restart(make(model, till.haggle))
@@ -359,12 +359,12 @@ async def test_a_tool_that_asks_from_inside_through_a_restart(make: Make) -> Non
     assert (pending["hint"], pending["payload"]) == ("How much of 9?", {"granted": 0})
     await page.answer_and_follow("c1", approved=True, payload={"granted": 2})
     assert till.paid == [2]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_the_file_of_the_gate_is_gone(make: Make) -> None:
     """The session still holds the question; nobody can release it any more."""
-    till, model = Till(), calling(PAY)
+    till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay, gate_store=MemoryGateStore()))
     await page.say("pay")
     page = page.after_restart(make(model, till.pay, gate_store=MemoryGateStore()))
@@ -374,8 +374,8 @@ async def test_the_file_of_the_gate_is_gone(make: Make) -> None:
     assert (await tab.approve("c1").send()).types == ["start", "error"]
     assert till.paid == []
     await page.say("and?")
-    assert set(responses(model.requests[-1])) == {"c1"}
-    await agree(page, model)
+    assert set(tool_responses(model.requests[-1])) == {"c1"}
+    await assert_history_matches(page, model)
 
 
 def raising(amount: int) -> Any:
@@ -385,10 +385,10 @@ def raising(amount: int) -> Any:
 
 async def test_a_denied_call_is_not_run_by_the_server_that_comes_back(make: Make) -> None:
     tool = FunctionTool(raising, require_confirmation=True)
-    model = calling(Call("raising", {"amount": 1}, "c1"))
+    model = model_calling(Call("raising", {"amount": 1}, "c1"))
     page = Page(make(model, tool))
     await page.say("go")
     page = page.after_restart(make(model, tool))
     await page.deny("c1").send()
     assert page.calls == {"c1": "output-denied"}
-    await agree(page, model)
+    await assert_history_matches(page, model)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from adkwire.errors import NotRecovered, Unavailable
-from adkwire.runs.reading import Place
+from adkwire.runs.readers import Position
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
-from tests.runs.chats import Chat, heard, tool_parts
-from tests.runs.conftest import Make
 from tests.stores.contract import Clock
+from tests.support.chats import Chat, texts_in, tool_parts
+from tests.support.fixtures import Make
 
 
 async def test_while_it_runs(make: Make) -> None:
@@ -53,7 +53,7 @@ async def test_after_the_end(make: Make) -> None:
 
 
 async def test_an_edit_after_its_end(make: Make) -> None:
-    model = ScriptedModel(script=lambda request: [Say("to " + heard(request.contents)[-1][1])])
+    model = ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
     chat = make(model)
     await chat.say("a", "u1")
     edits = [await chat.say("b", "u1", replaces="u1") for _ in range(3)]
@@ -61,7 +61,7 @@ async def test_an_edit_after_its_end(make: Make) -> None:
     assert len(model.requests) == 2
     assert (await chat.say("c", "u1", replaces="u1")).text == "to c"
     assert (await chat.say("b", "u1", replaces="u1")).text == "to b"
-    assert await chat.told() == [("user", "b"), ("assistant", "to b")]
+    assert await chat.texts() == [("user", "b"), ("assistant", "to b")]
 
 
 async def test_after_the_log_is_gone(make: Make) -> None:
@@ -71,7 +71,7 @@ async def test_after_the_log_is_gone(make: Make) -> None:
     first = await chat.say("a", "u1")
     clock.now += 61
     with pytest.raises(NotRecovered):
-        await chat.bridge.follow(chat.user, chat.id, Place(first.run.id, 0))
+        await chat.bridge.follow(chat.user, chat.id, Position(first.run.id, 0))
     await chat.say("b", "u2")
     again = await chat.say("a", "u1")
     assert again.message == first.message
@@ -129,13 +129,13 @@ async def test_a_message_without_an_id_is_always_new(make: Make) -> None:
 
 
 async def test_the_same_id_in_two_chats_and_of_two_users(make: Make) -> None:
-    model = ScriptedModel(script=lambda request: [Say("to " + heard(request.contents)[-1][1])])
+    model = ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
     chat = make(model)
     chats = [chat, Chat(chat.bridge, "other"), Chat(chat.bridge, "chat", "bob")]
     answers = [await one.say(f"{one.user} {one.id}", "u1") for one in chats]
     assert [answer.text for answer in answers] == ["to ann chat", "to ann other", "to bob chat"]
     assert [len(request) for request in model.requests] == [1, 1, 1]
-    assert [await one.told() for one in chats] == [
+    assert [await one.texts() for one in chats] == [
         [("user", f"{one.user} {one.id}"), ("assistant", f"to {one.user} {one.id}")] for one in chats
     ]
 

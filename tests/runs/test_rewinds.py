@@ -7,13 +7,13 @@ import pytest
 
 from adkwire.errors import NotFound
 from adkwire.testing import Call, Fail, Say, ScriptedModel, Wait
-from tests.runs.chats import Chat, assert_legal, heard
-from tests.runs.conftest import Make
+from tests.support.chats import Chat, assert_legal, texts_in
+from tests.support.fixtures import Make
 
 
 def counting() -> ScriptedModel:
     """Answers with the number of the request and the question."""
-    model = ScriptedModel(script=lambda request: [Say(f"{len(model.requests)}: {heard(request.contents)[-1][1]}")])
+    model = ScriptedModel(script=lambda request: [Say(f"{len(model.requests)}: {texts_in(request.contents)[-1][1]}")])
     return model
 
 
@@ -30,7 +30,7 @@ async def test_regenerate_the_last_answer(make: Make) -> None:
     old = (await chat.messages())[-1]["id"]
     answer = await chat.say("c", "u3", trigger="regenerate-message", replaces=old)
     assert answer.text == "4: c"
-    assert heard(model.requests[-1]) == heard(model.requests[2])
+    assert texts_in(model.requests[-1]) == texts_in(model.requests[2])
     messages = await chat.messages()
     assert [message["id"] for message in messages[::2]] == ["u1", "u2", "u3"]
     assert messages[-1] == answer.message
@@ -51,8 +51,8 @@ async def test_regenerate_by_the_id_of_the_answer_only(make: Make) -> None:
     chat = await three_turns(make, model)
     answer = await chat.regenerate((await chat.messages())[3]["id"])
     assert answer.text == "4: b"
-    assert heard(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "b")]
-    assert await chat.told() == [("user", "a"), ("assistant", "1: a"), ("user", "b"), ("assistant", "4: b")]
+    assert texts_in(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "b")]
+    assert await chat.texts() == [("user", "a"), ("assistant", "1: a"), ("user", "b"), ("assistant", "4: b")]
     assert [message["id"] for message in (await chat.messages())[::2]] == ["u1", "u2"]
 
 
@@ -82,8 +82,8 @@ async def test_regenerate_a_failed_answer(make: Make) -> None:
     failed = await chat.say("a", "u1")
     answer = await chat.say("a", "u1", trigger="regenerate-message", replaces=failed.run.message_id)
     assert answer.text == "ok"
-    assert heard(model.requests[-1]) == [("user", "a")]
-    assert await chat.told() == [("user", "a"), ("assistant", "ok")]
+    assert texts_in(model.requests[-1]) == [("user", "a")]
+    assert await chat.texts() == [("user", "a"), ("assistant", "ok")]
 
 
 async def test_regenerate_a_running_answer(make: Make) -> None:
@@ -94,8 +94,8 @@ async def test_regenerate_a_running_answer(make: Make) -> None:
     await chat.reader(run).until("text-delta")
     answer = await chat.say("a", "u1", trigger="regenerate-message", replaces=run.message_id)
     assert answer.text == "ok"
-    assert heard(model.requests[-1]) == [("user", "a")]
-    assert await chat.told() == [("user", "a"), ("assistant", "ok")]
+    assert texts_in(model.requests[-1]) == [("user", "a")]
+    assert await chat.texts() == [("user", "a"), ("assistant", "ok")]
 
 
 async def test_a_retried_regenerate_follows_the_one_that_runs(make: Make) -> None:
@@ -115,18 +115,18 @@ async def test_edit_the_first_of_three(make: Make) -> None:
     model = counting()
     chat = await three_turns(make, model)
     answer = await chat.say("A", "u1", replaces="u1")
-    assert heard(model.requests[-1]) == [("user", "A")]
-    assert await chat.told() == [("user", "A"), ("assistant", "4: A")]
+    assert texts_in(model.requests[-1]) == [("user", "A")]
+    assert await chat.texts() == [("user", "A"), ("assistant", "4: A")]
     assert (await chat.messages())[1] == answer.message
     assert (await chat.say("b again", "u2")).text == "5: b again"
-    assert heard(model.requests[-1]) == [("user", "A"), ("model", "4: A"), ("user", "b again")]
+    assert texts_in(model.requests[-1]) == [("user", "A"), ("model", "4: A"), ("user", "b again")]
 
 
 async def test_edit_under_a_new_id(make: Make) -> None:
     model = counting()
     chat = await three_turns(make, model)
     await chat.say("B", "new", replaces="u2")
-    assert heard(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "B")]
+    assert texts_in(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "B")]
     assert [message["id"] for message in (await chat.messages())[::2]] == ["u1", "new"]
 
 
@@ -135,7 +135,7 @@ async def test_edit_with_an_unknown_id_is_a_new_message(make: Make) -> None:
     chat = await three_turns(make, model)
     answer = await chat.say("d", "u4", replaces="never-seen")
     assert answer.text == "4: d"
-    assert len(heard(model.requests[-1])) == 7
+    assert len(texts_in(model.requests[-1])) == 7
     assert len(await chat.messages()) == 8
 
 
@@ -152,10 +152,10 @@ async def test_rewind_upon_rewind(make: Make, tmp_path: Path) -> None:
     await chat.say("C", "u3")
     await chat.say("C", "u3", trigger="regenerate-message")
     await chat.say("BB", "u2", replaces="u2")
-    assert heard(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "BB")]
+    assert texts_in(model.requests[-1]) == [("user", "a"), ("model", "1: a"), ("user", "BB")]
     expected = [("user", "a"), ("assistant", "1: a"), ("user", "BB"), ("assistant", "7: BB")]
-    assert await chat.told() == expected
-    assert await make(model).told() == expected
+    assert await chat.texts() == expected
+    assert await make(model).texts() == expected
 
 
 async def test_a_message_that_was_cut_away_may_be_sent_again(make: Make) -> None:
@@ -164,7 +164,7 @@ async def test_a_message_that_was_cut_away_may_be_sent_again(make: Make) -> None
     chat = await three_turns(make, model)
     await chat.say("A", "u1", replaces="u1")
     assert (await chat.say("c", "u3")).text == "5: c"
-    assert [text for _, text in await chat.told()] == ["A", "4: A", "c", "5: c"]
+    assert [text for _, text in await chat.texts()] == ["A", "4: A", "c", "5: c"]
 
 
 async def test_going_back_over_a_tool_call(make: Make) -> None:
@@ -178,21 +178,21 @@ async def test_going_back_over_a_tool_call(make: Make) -> None:
     chat = make(model, add)
     await chat.say("a", "u1")
     await chat.say("a2", "u1", replaces="u1")
-    assert heard(model.requests[2]) == [("user", "a2")]
+    assert texts_in(model.requests[2]) == [("user", "a2")]
     for request in model.requests:
         assert_legal(request)
-    assert await chat.told() == [("user", "a2"), ("assistant", "done")]
+    assert await chat.texts() == [("user", "a2"), ("assistant", "done")]
 
 
 async def test_history_while_an_edit_runs_ends_with_the_edited_message(make: Make) -> None:
     held = asyncio.Event()
     model = ScriptedModel(
-        script=lambda request: [Say("x "), Wait(held)] if heard(request.contents)[-1][1] == "A" else [Say("ok")]
+        script=lambda request: [Say("x "), Wait(held)] if texts_in(request.contents)[-1][1] == "A" else [Say("ok")]
     )
     chat = await three_turns(make, model)
     run = await chat.begin("A", "u1", replaces="u1")
     await chat.reader(run).until("text-delta")
-    assert await chat.told() == [("user", "A")]
+    assert await chat.texts() == [("user", "A")]
     held.set()
     await chat.read(run)
 

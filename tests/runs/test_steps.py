@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from google.adk.tools.function_tool import FunctionTool
 
-from adkwire.runs.own_events import DENIED
+from adkwire.adk.events import DENIED
 from adkwire.testing import Call
-from tests.runs.conftest import Make, Open
-from tests.runs.gated import Till, agree, clock, responses, where
-from tests.runs.pages import START, WAITS, Page, lines
-from tests.runs.payments import calling
+from tests.support.fixtures import Make, Open
+from tests.support.gated_tools import Till, assert_history_matches, clock, tool_responses, where
+from tests.support.pages import FINISH_PENDING, START, Page, comparable_chunks
+from tests.support.payments import model_calling
 
 PAY_5, PAY_6, PAY_7 = (Call("pay", {"amount": amount}, f"c{amount}") for amount in (5, 6, 7))
 CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
@@ -27,17 +27,17 @@ def result(call: str, approved: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("verdicts", list(product([True, False], repeat=2)))
 async def test_two_calls_answered_in_one_send(open_page: Open, verdicts: tuple[bool, ...]) -> None:
-    till, model = Till(), calling(PAY_5, PAY_6)
+    till, model = Till(), model_calling(PAY_5, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
     for call, approved in zip(TWO, verdicts, strict=True):
         page.approve(call, approved=approved)
     assert (await page.send()).text == "Done."
     assert till.paid == [int(call[1:]) for call, approved in zip(TWO, verdicts, strict=True) if approved]
-    assert responses(model.requests[-1]) == {
+    assert tool_responses(model.requests[-1]) == {
         call: result(call, approved) for call, approved in zip(TWO, verdicts, strict=True)
     }
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("verdicts", list(product([True, False], repeat=2)))
@@ -45,20 +45,20 @@ async def test_two_calls_answered_in_one_send(open_page: Open, verdicts: tuple[b
 async def test_two_calls_answered_one_by_one(
     open_page: Open, order: tuple[str, ...], verdicts: tuple[bool, ...]
 ) -> None:
-    till, model = Till(), calling(PAY_5, PAY_6)
+    till, model = Till(), model_calling(PAY_5, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
     said = dict(zip(order, verdicts, strict=True))
     first = await page.approve(order[0], approved=said[order[0]]).send()
-    assert lines(page, first) == [START, WAITS]
+    assert comparable_chunks(page, first) == [START, FINISH_PENDING]
     assert (till.paid, len(model.requests)) == ([], 1)
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert [pending["toolCallId"] for pending in await page.pending()] == [order[1]]
     second = await page.approve(order[1], approved=said[order[1]]).send()
     assert second.text == "Done."
     assert till.paid == [int(call[1:]) for call in TWO if said[call]]
-    assert responses(model.requests[-1]) == {call: result(call, said[call]) for call in TWO}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {call: result(call, said[call]) for call in TWO}
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("verdicts", list(product([True, False], repeat=3)))
@@ -66,7 +66,7 @@ async def test_two_calls_answered_one_by_one(
 async def test_three_calls_answered_through_the_calls_route(
     make: Make, order: tuple[str, ...], verdicts: tuple[bool, ...]
 ) -> None:
-    till, model = Till(), calling(PAY_5, PAY_6, PAY_7)
+    till, model = Till(), model_calling(PAY_5, PAY_6, PAY_7)
     page = Page(make(model, till.pay, db="memory:"))
     await page.say("pay")
     said = dict(zip(order, verdicts, strict=True))
@@ -77,25 +77,25 @@ async def test_three_calls_answered_through_the_calls_route(
     assert till.paid == []
     await page.answer_and_follow(order[-1], approved=said[order[-1]])
     assert till.paid == [int(call[1:]) for call in THREE if said[call]]
-    assert responses(model.requests[-1]) == {call: result(call, said[call]) for call in THREE}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {call: result(call, said[call]) for call in THREE}
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("verdicts", [(True, False, True), (False, True, False), (True, True, True)])
 @pytest.mark.parametrize("order", list(permutations(THREE)))
 async def test_three_calls_answered_one_by_one(make: Make, order: tuple[str, ...], verdicts: tuple[bool, ...]) -> None:
-    till, model = Till(), calling(PAY_5, PAY_6, PAY_7)
+    till, model = Till(), model_calling(PAY_5, PAY_6, PAY_7)
     page = Page(make(model, till.pay, db="memory:"))
     await page.say("pay")
     said = dict(zip(order, verdicts, strict=True))
     for call in order[:-1]:
-        assert lines(page, await page.approve(call, approved=said[call]).send()) == [START, WAITS]
-        await agree(page, model)
+        assert comparable_chunks(page, await page.approve(call, approved=said[call]).send()) == [START, FINISH_PENDING]
+        await assert_history_matches(page, model)
     assert (till.paid, len(model.requests)) == ([], 1)
     await page.approve(order[-1], approved=said[order[-1]]).send()
     assert till.paid == [int(call[1:]) for call in THREE if said[call]]
-    assert responses(model.requests[-1]) == {call: result(call, said[call]) for call in THREE}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {call: result(call, said[call]) for call in THREE}
+    await assert_history_matches(page, model)
 
 
 def _shown(call: str, open_one: str) -> str:
@@ -103,16 +103,16 @@ def _shown(call: str, open_one: str) -> str:
 
 
 async def test_answers_to_all_at_once_through_the_calls_route(open_page: Open) -> None:
-    till, model = Till(), calling(PAY_5, PAY_6, PAY_7)
+    till, model = Till(), model_calling(PAY_5, PAY_6, PAY_7)
     page = open_page(model, till.pay)
     await page.say("pay")
-    async with page.news() as news:
+    async with page.chat_events() as events:
         await asyncio.gather(*(page.answer(call, approved=True) for call in THREE))
-        await news.until("run-ended")
+        await events.until("run-ended")
     assert sorted(till.paid) == [5, 6, 7]
     assert len(model.requests) == 2
     await page.reload()
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def _answer(page: Page, what: str) -> None:
@@ -151,28 +151,28 @@ async def _by_route(page: Page, call: str, **given: Any) -> None:
 async def test_a_gated_and_a_browser_call_in_one_step(
     make: Make, verdict: str, output: str, verdict_first: bool
 ) -> None:
-    till, model = Till(), calling(PAY_5, CLOCK)
+    till, model = Till(), model_calling(PAY_5, CLOCK)
     page = Page(make(model, till.pay, clock))
     await page.say("go")
     assert page.calls == {"c5": "approval-requested", "t1": "input-available"}
     answers = [verdict, output] if verdict_first else [output, verdict]
     await _answer(page, answers[0])
     assert (till.paid, len(model.requests)) == ([], 1)
-    await agree(page, model)
+    await assert_history_matches(page, model)
     await _answer(page, answers[1])
     approved = verdict.startswith("yes")
     assert till.paid == ([5] if approved else [])
-    assert responses(model.requests[-1]) == {
+    assert tool_responses(model.requests[-1]) == {
         "c5": result("c5", approved),
         "t1": {"error": "no clock"} if output == "error" else NOON,
     }
     assert len(model.requests) == 2
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("order", list(permutations(["c5", "t1", "w1"])))
 async def test_a_gated_a_browser_and_a_gated_browser_call(open_page: Open, order: tuple[str, ...]) -> None:
-    till, model = Till(), calling(PAY_5, CLOCK, WHERE)
+    till, model = Till(), model_calling(PAY_5, CLOCK, WHERE)
     page = open_page(model, till.pay, clock, where)
     await page.say("go")
     for call in order:
@@ -183,22 +183,22 @@ async def test_a_gated_a_browser_and_a_gated_browser_call(open_page: Open, order
         else:
             released = await page.approve("w1").send()
             assert released.types.count("tool-input-available") == 1
-            await agree(page, model)
+            await assert_history_matches(page, model)
             await page.give("w1", PARIS).send()
-        await agree(page, model)
+        await assert_history_matches(page, model)
     assert till.paid == [5]
-    assert responses(model.requests[-1]) == {"c5": {"paid": 5}, "t1": NOON, "w1": PARIS}
+    assert tool_responses(model.requests[-1]) == {"c5": {"paid": 5}, "t1": NOON, "w1": PARIS}
     assert len(model.requests) == 2
 
 
 async def test_all_of_them_in_one_send(open_page: Open) -> None:
-    till, model = Till(), calling(PAY_5, CLOCK, WHERE)
+    till, model = Till(), model_calling(PAY_5, CLOCK, WHERE)
     page = open_page(model, till.pay, clock, where)
     await page.say("go")
     page.approve("c5").give("t1", NOON).approve("w1").give("w1", PARIS)
     assert (await page.send()).text == "Done."
-    assert responses(model.requests[-1]) == {"c5": {"paid": 5}, "t1": NOON, "w1": PARIS}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c5": {"paid": 5}, "t1": NOON, "w1": PARIS}
+    await assert_history_matches(page, model)
 
 
 async def test_a_plain_call_beside_a_gated_one_has_run_when_the_question_comes(open_page: Open) -> None:
@@ -206,31 +206,31 @@ async def test_a_plain_call_beside_a_gated_one_has_run_when_the_question_comes(o
         """Add."""
         return {"sum": a + b}
 
-    till, model = Till(), calling(PAY_5, Call("add", {"a": 1, "b": 2}, "s1"))
+    till, model = Till(), model_calling(PAY_5, Call("add", {"a": 1, "b": 2}, "s1"))
     page = open_page(model, till.pay, add)
     await page.say("go")
     assert page.calls == {"c5": "approval-requested", "s1": "output-available"}
-    await agree(page, model)
+    await assert_history_matches(page, model)
     await page.approve("c5").send()
-    assert responses(model.requests[-1]) == {"c5": {"paid": 5}, "s1": {"sum": 3}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c5": {"paid": 5}, "s1": {"sum": 3}}
+    await assert_history_matches(page, model)
 
 
 async def test_two_browser_calls_answered_one_by_one(open_page: Open) -> None:
-    model = calling(CLOCK, Call("clock", {"zone": "CET"}, "t2"))
+    model = model_calling(CLOCK, Call("clock", {"zone": "CET"}, "t2"))
     page = open_page(model, clock)
     await page.say("go")
-    assert lines(page, await page.give("t2", {"time": "one"}).send()) == [START, WAITS]
-    await agree(page, model)
+    assert comparable_chunks(page, await page.give("t2", {"time": "one"}).send()) == [START, FINISH_PENDING]
+    await assert_history_matches(page, model)
     assert page.calls == {"t1": "input-available", "t2": "output-available"}
     await page.give("t1", NOON).send()
-    assert responses(model.requests[-1]) == {"t1": NOON, "t2": {"time": "one"}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"t1": NOON, "t2": {"time": "one"}}
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_reload_after_half_of_the_answers(open_page: Open, approved: bool) -> None:
-    till, model = Till(), calling(PAY_5, PAY_6)
+    till, model = Till(), model_calling(PAY_5, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
     await page.approve("c5", approved=approved, reason="so").send()
@@ -240,11 +240,11 @@ async def test_a_reload_after_half_of_the_answers(open_page: Open, approved: boo
     assert page.part("c5")["approval"]["reason"] == "so"
     await page.approve("c6").send()
     assert till.paid == ([5, 6] if approved else [6])
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_reloaded_page_that_repeats_the_answer_it_shows(open_page: Open) -> None:
-    till, model = Till(), calling(PAY_5, PAY_6)
+    till, model = Till(), model_calling(PAY_5, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
     await page.approve("c5").send()
@@ -253,7 +253,7 @@ async def test_a_reloaded_page_that_repeats_the_answer_it_shows(open_page: Open)
     assert (till.paid, len(model.requests)) == ([], 1)
     await page.approve("c6").send()
     assert till.paid == [5, 6]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_one_call_fails_and_the_other_does_not(open_page: Open) -> None:
@@ -262,11 +262,11 @@ async def test_one_call_fails_and_the_other_does_not(open_page: Open) -> None:
         raise RuntimeError("jammed")
 
     till = Till()
-    model = calling(PAY_5, Call("crash", {"amount": 6}, "x1"))
+    model = model_calling(PAY_5, Call("crash", {"amount": 6}, "x1"))
     page = open_page(model, till.pay, FunctionTool(crash, require_confirmation=True))
     await page.say("pay")
     await page.approve("c5", "x1").send()
     assert page.calls == {"c5": "output-available", "x1": "output-error"}
     outcomes = {(call, outcome) for _, call, _, outcome in await page.audit() if outcome != "waiting"}
     assert outcomes == {("c5", "executed"), ("x1", "failed")}
-    await agree(page, model)
+    await assert_history_matches(page, model)

@@ -14,14 +14,14 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from pydantic import PrivateAttr
 
+from adkwire.adk import sessions
 from adkwire.errors import NotFound, Unavailable
 from adkwire.runs import run as runs
-from adkwire.runs import sessions
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Step, Think, Wait
 from tests.patience import PATIENCE
-from tests.runs.chats import assert_legal, heard, stored, tool_parts
-from tests.runs.conftest import Make
+from tests.support.chats import assert_legal, stored, texts_in, tool_parts
+from tests.support.fixtures import Make
 
 
 class ClosingModel(ScriptedModel):
@@ -81,7 +81,7 @@ async def test_stop_in_mid_text(make: Make, tmp_path: Path, rate: float) -> None
     assert await stored(tmp_path) == kept
     after = await chat.say("go on")
     assert after.text == "Fine."
-    assert heard(model.requests[-1]) == [("user", "hello"), ("model", "It is "), ("user", "go on")]
+    assert texts_in(model.requests[-1]) == [("user", "hello"), ("model", "It is "), ("user", "go on")]
     assert (await chat.messages())[1] == answer.message
 
 
@@ -212,7 +212,7 @@ async def test_delete_stops_what_runs(make: Make) -> None:
         await chat.messages()
     again = await chat.begin("hello")
     await chat.reader(again).until("text-delta")
-    assert heard(model.requests[-1]) == [("user", "hello")]
+    assert texts_in(model.requests[-1]) == [("user", "hello")]
     await chat.stop()
 
 
@@ -222,7 +222,7 @@ async def test_a_message_that_meets_a_delete_starts_a_new_chat(make: Make) -> No
     await chat.say("old")
     _, run = await asyncio.gather(chat.bridge.delete(chat.user, chat.id), chat.begin("new"))
     if (await chat.read(run)).text == "ok":
-        assert await chat.told() == [("user", "new"), ("assistant", "ok")]
+        assert await chat.texts() == [("user", "new"), ("assistant", "ok")]
     else:  # The message was first, and is deleted with its chat.
         with pytest.raises(NotFound):
             await chat.messages()
@@ -300,7 +300,7 @@ async def test_history_while_a_stop_takes_its_time(make: Make) -> None:
         await started.wait()
     stopping = asyncio.create_task(chat.stop())
     await asyncio.sleep(0.01)
-    assert [role for role, _ in await chat.told()] == ["user"]
+    assert [role for role, _ in await chat.texts()] == ["user"]
     assert chat.bridge.running(chat.user, chat.id) is run
     let_go.set()
     assert await stopping
@@ -421,7 +421,7 @@ async def test_a_message_behind_an_answer_that_resists_waits_for_its_end(
         return "done after all"
 
     def script(request: LlmRequest) -> list[Step]:
-        last = heard(request.contents)[-1][1]
+        last = texts_in(request.contents)[-1][1]
         order.append(last)
         return [Call("stubborn")] if last == "a" else [Say("ok")]
 

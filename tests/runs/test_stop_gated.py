@@ -5,16 +5,16 @@ import asyncio
 import pytest
 from google.adk.tools.function_tool import FunctionTool
 
+from adkwire.adk.events import STOPPED
 from adkwire.errors import NotFound
 from adkwire.gate.judge import REFUSED
-from adkwire.runs.own_events import STOPPED
 from adkwire.testing import Call, Say, ScriptedModel, Wait
-from adkwire.wire.calls import UNFINISHED
+from adkwire.wire.encode.tool_calls import UNFINISHED
 from tests.patience import PATIENCE
-from tests.runs.chats import Chat
-from tests.runs.conftest import Open
-from tests.runs.gated import Till, agree, clock, responses, where
-from tests.runs.pages import Page, refusal, refused
+from tests.support.chats import Chat
+from tests.support.fixtures import Open
+from tests.support.gated_tools import Till, assert_history_matches, clock, tool_responses, where
+from tests.support.pages import Page, refusal, refused
 
 PAY, PAY_6 = Call("pay", {"amount": 5}, "c1"), Call("pay", {"amount": 6}, "c2")
 CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
@@ -41,8 +41,8 @@ async def test_stop_while_a_question_waits(open_page: Open) -> None:
     assert refusal(await tab.approve("c1").send()) == LATE
     assert (till.paid, len(model.requests)) == ([], 1)
     assert (await page.say("go on")).text == "Fine."
-    assert responses(model.requests[-1]) == {"c1": {"error": STOPPED}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": STOPPED}}
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("call", [CLOCK, WHERE])
@@ -57,8 +57,8 @@ async def test_stop_while_the_browser_is_awaited(open_page: Open, call: Call) ->
     assert list(page.calls.values()) == ["output-error"]
     assert await page.pending() == []
     await page.say("go on")
-    assert list(responses(model.requests[-1]).values()) == [{"error": STOPPED}]
-    await agree(page, model)
+    assert list(tool_responses(model.requests[-1]).values()) == [{"error": STOPPED}]
+    await assert_history_matches(page, model)
 
 
 async def test_stop_takes_back_an_approval_and_keeps_an_output(open_page: Open) -> None:
@@ -71,8 +71,8 @@ async def test_stop_takes_back_an_approval_and_keeps_an_output(open_page: Open) 
     assert page.calls == {"c1": "output-error", "c2": "output-error", "t1": "output-available"}
     await page.say("go on")
     assert till.paid == []
-    assert responses(model.requests[-1]) == {"c1": {"error": STOPPED}, "c2": {"error": STOPPED}, "t1": NOON}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": STOPPED}, "c2": {"error": STOPPED}, "t1": NOON}
+    await assert_history_matches(page, model)
 
 
 async def test_stop_of_the_run_that_asked_by_its_name(open_page: Open) -> None:
@@ -87,7 +87,7 @@ async def test_stop_of_the_run_that_asked_by_its_name(open_page: Open) -> None:
 async def test_stop_in_an_approved_tool(open_page: Open) -> None:
     """It had begun: its fate is not known, to nobody."""
     till, model = Till(), calling(PAY)
-    till.hold(5)
+    till.pause(5)
     page = open_page(model, till.pay)
     await page.say("pay")
     tab = page.approve("c1").another_tab()
@@ -97,55 +97,55 @@ async def test_stop_in_an_approved_tool(open_page: Open) -> None:
     told = await page.follow(run)
     assert told.types[-2:] == ["abort", "finish"]
     assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, UNFINISHED)
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert (await page.audit())[-1][2:] == ("approved", "unknown")
     status, words = await refused(page.answer("c1", approved=True))
     assert (status, words) == (409, "This call was cut off while it ran; whether it was executed is not known.")
     await tab.send()
     assert till.paid == [5]
     await page.say("go on")
-    assert responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
+    await assert_history_matches(page, model)
 
 
 async def test_stop_beside_a_finished_sibling_keeps_its_result(open_page: Open) -> None:
     till, model = Till(), calling(PAY, PAY_6)
-    till.hold(6)
+    till.pause(6)
     page = open_page(model, till.pay)
     await page.say("pay")
-    async with page.news() as news:
+    async with page.chat_events() as events:
         run = await page.approve("c1", "c2").post()
         await till.until_begun(6)
-        await news.until("call-settled", times=3)
+        await events.until("call-settled", times=3)
     assert await page.chat.stop()
     await page.follow(run)
     assert page.calls == {"c1": "output-available", "c2": "output-error"}
     outcomes = [(call, outcome) for _, call, _, outcome in await page.audit() if outcome != "waiting"]
     assert outcomes == [("c1", "executed"), ("c2", "unknown")]
-    await agree(page, model)
+    await assert_history_matches(page, model)
     await page.say("go on")
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}, "c2": {"error": UNFINISHED}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}, "c2": {"error": UNFINISHED}}
     assert till.paid == [5, 6]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_stop_beside_a_denied_sibling(open_page: Open) -> None:
     till, model = Till(), calling(PAY, PAY_6)
-    till.hold(6)
+    till.pause(6)
     page = open_page(model, till.pay)
     await page.say("pay")
-    async with page.news() as news:
+    async with page.chat_events() as events:
         run = await page.deny("c1", reason="no").approve("c2").post()
         await till.until_begun(6)
-        await news.until("call-settled", times=3)
+        await events.until("call-settled", times=3)
     assert await page.chat.stop()
     await page.follow(run)
     assert page.calls == {"c1": "output-denied", "c2": "output-error"}
     await page.say("go on")
-    told = responses(model.requests[-1])
+    told = tool_responses(model.requests[-1])
     assert told["c1"]["error"].startswith("The user refused this call")
     assert told["c2"] == {"error": UNFINISHED}
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_stop_in_the_text_after_a_payment(open_page: Open) -> None:
@@ -158,9 +158,9 @@ async def test_stop_in_the_text_after_a_payment(open_page: Open) -> None:
     assert await page.chat.stop()
     await page.follow(run)
     assert page.calls == {"c1": "output-available"}
-    await agree(page, model)
+    await assert_history_matches(page, model)
     await page.say("go on")
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}}
     assert till.paid == [5]
 
 
@@ -183,11 +183,11 @@ async def test_stop_while_a_question_is_about_to_be_asked(open_page: Open) -> No
     await page.reply(run)
     assert set(page.calls.values()) == {"output-error"}
     assert await page.pending() == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
     await page.say("go on")
-    assert set(responses(model.requests[-1])) == {"c1", "s1"}
+    assert set(tool_responses(model.requests[-1])) == {"c1", "s1"}
     assert till.paid == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_delete_while_a_question_waits(open_page: Open) -> None:
@@ -206,7 +206,7 @@ async def test_delete_while_a_question_waits(open_page: Open) -> None:
 
 async def test_delete_while_an_approved_call_runs(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
-    till.hold(5)
+    till.pause(5)
     page = open_page(model, till.pay)
     await page.say("pay")
     run = await page.approve("c1").post()
@@ -254,7 +254,7 @@ async def test_regenerate_while_a_question_waits(open_page: Open) -> None:
     assert page.last["id"] == second.run.message_id
     await page.approve(pending["toolCallId"]).send()
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert len(await page.chat.messages()) == 2
 
 
@@ -272,7 +272,7 @@ async def test_regenerate_after_a_payment_asks_again(open_page: Open) -> None:
     assert till.paid == [5]
     await page.deny(new).send()
     assert till.paid == [5]
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_edited_message_while_a_question_waits(open_page: Open) -> None:
@@ -289,8 +289,8 @@ async def test_an_edited_message_while_a_question_waits(open_page: Open) -> None
     assert status == 409
     await page.approve(new).send()
     assert till.paid == [5]
-    await agree(page, model)
-    assert (await page.chat.told())[0] == ("user", "pay again")
+    await assert_history_matches(page, model)
+    assert (await page.chat.texts())[0] == ("user", "pay again")
 
 
 async def test_an_edited_message_after_a_payment(open_page: Open) -> None:
@@ -306,13 +306,13 @@ async def test_an_edited_message_after_a_payment(open_page: Open) -> None:
     [new] = page.calls
     await page.approve(new).send()
     assert till.paid == [5, 5]
-    await agree(page, model)
-    assert [entry.outcome for entry in await page.lines()].count("executed") == 2
+    await assert_history_matches(page, model)
+    assert [entry.outcome for entry in await page.audit_entries()].count("executed") == 2
 
 
 async def test_regenerate_while_an_approved_call_runs(open_page: Open) -> None:
     till, model = Till(), unnamed(5)
-    till.hold(5)
+    till.pause(5)
     page = open_page(model, till.pay)
     await page.say("pay")
     [old] = page.calls
@@ -341,5 +341,5 @@ async def test_an_approved_call_that_is_cancelled_by_itself(open_page: Open) -> 
     assert page.calls == {"c1": "output-error"}
     assert await page.stored() == page.last
     await page.say("go on")
-    assert "c1" in responses(model.requests[-1])
-    await agree(page, model)
+    assert "c1" in tool_responses(model.requests[-1])
+    await assert_history_matches(page, model)

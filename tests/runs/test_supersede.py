@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from adkwire.runs.own_events import SUPERSEDED, WENT_ON
+from adkwire.adk.events import SUPERSEDED, WENT_ON
 from adkwire.testing import Call, Say, ScriptedModel
-from adkwire.wire.calls import UNFINISHED
+from adkwire.wire.encode.tool_calls import UNFINISHED
 from tests.patience import PATIENCE
-from tests.runs.chats import tool_parts
-from tests.runs.conftest import Open
-from tests.runs.gated import Till, agree, clock, responses, where
-from tests.runs.pages import Page, refusal, refused
+from tests.support.chats import tool_parts
+from tests.support.fixtures import Open
+from tests.support.gated_tools import Till, assert_history_matches, clock, tool_responses, where
+from tests.support.pages import Page, refusal, refused
 
 PAY, PAY_6 = Call("pay", {"amount": 5}, "c1"), Call("pay", {"amount": 6}, "c2")
 CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
@@ -36,8 +36,8 @@ async def test_a_question_that_is_typed_over(open_page: Open) -> None:
     tab = page.another_tab()
     assert (await page.say("forget it")).text == "Never mind."
     assert till.paid == []
-    assert responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
+    await assert_history_matches(page, model)
     part = (await sealed(page))["c1"]
     assert (part["state"], part["errorText"]) == ("output-error", SUPERSEDED)
     assert await page.pending() == []
@@ -51,7 +51,7 @@ async def test_a_question_that_is_typed_over(open_page: Open) -> None:
         ("ann", "c1", "refused", "conflict"),
     ]
     assert (await page.say("bye")).text == "Bye."
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("verdict", [True, False])
@@ -63,8 +63,8 @@ async def test_an_answer_whose_sibling_is_open_is_void(open_page: Open, verdict:
     tab = page.another_tab()
     await page.say("forget it")
     assert till.paid == []
-    assert responses(model.requests[-1]) == {"c1": {"error": WENT_ON}, "c2": {"error": SUPERSEDED}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": WENT_ON}, "c2": {"error": SUPERSEDED}}
+    await assert_history_matches(page, model)
     assert {part["state"] for part in (await sealed(page)).values()} == {"output-error"}
     assert refusal(await tab.approve("c2").send()) == LATE
     assert await refused(page.answer("c1", approved=verdict)) == (409, LATE)
@@ -77,11 +77,11 @@ async def test_an_output_that_was_given_is_kept(open_page: Open) -> None:
     await page.say("go")
     await page.give("t1", NOON).send()
     await page.say("forget it")
-    assert responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}, "t1": NOON}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}, "t1": NOON}
     part = (await sealed(page))["t1"]
     assert (part["state"], part["output"]) == ("output-available", NOON)
     assert till.paid == []
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_output_that_only_the_new_post_brings_is_kept(open_page: Open) -> None:
@@ -91,10 +91,10 @@ async def test_an_output_that_only_the_new_post_brings_is_kept(open_page: Open) 
     await page.say("go")
     page.give("t1", NOON)
     await page.say("forget it")
-    assert responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}, "t1": NOON}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}, "t1": NOON}
     part = (await sealed(page))["t1"]
     assert (part["state"], part["output"]) == ("output-available", NOON)
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_an_error_that_only_the_new_post_brings_is_kept(open_page: Open) -> None:
@@ -103,8 +103,8 @@ async def test_an_error_that_only_the_new_post_brings_is_kept(open_page: Open) -
     await page.say("go")
     page.fail("t1", "no clock")
     await page.say("forget it")
-    assert responses(model.requests[-1]) == {"t1": {"error": "no clock"}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"t1": {"error": "no clock"}}
+    await assert_history_matches(page, model)
 
 
 async def test_an_output_that_only_the_new_post_brings_for_an_approved_call(open_page: Open) -> None:
@@ -114,9 +114,9 @@ async def test_an_output_that_only_the_new_post_brings_for_an_approved_call(open
     await page.approve("w1").send()
     page.give("w1", {"city": "Paris"})
     await page.say("and then?")
-    assert responses(model.requests[-1]) == {"w1": {"city": "Paris"}}
+    assert tool_responses(model.requests[-1]) == {"w1": {"city": "Paris"}}
     assert (await sealed(page))["w1"]["approval"]["approved"] is True
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 async def test_a_wrong_output_in_the_new_post_is_not_kept(open_page: Open) -> None:
@@ -126,8 +126,8 @@ async def test_a_wrong_output_in_the_new_post_is_not_kept(open_page: Open) -> No
     await page.approve("w1").send()
     page.give("w1", {"city": 5})
     assert (await page.say("and then?")).text == "Never mind."
-    assert responses(model.requests[-1]) == {"w1": {"error": WENT_ON}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"w1": {"error": WENT_ON}}
+    await assert_history_matches(page, model)
 
 
 async def test_a_verdict_in_the_new_post_counts_for_nothing(open_page: Open) -> None:
@@ -138,7 +138,7 @@ async def test_a_verdict_in_the_new_post_counts_for_nothing(open_page: Open) -> 
     page.approve("c1")
     await page.say("forget it")
     assert till.paid == []
-    assert responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
 
 
 async def test_a_browser_call_that_is_typed_over(open_page: Open) -> None:
@@ -146,9 +146,9 @@ async def test_a_browser_call_that_is_typed_over(open_page: Open) -> None:
     page = open_page(model, clock)
     await page.say("go")
     await page.say("forget it")
-    assert responses(model.requests[-1]) == {"t1": {"error": SUPERSEDED}}
+    assert tool_responses(model.requests[-1]) == {"t1": {"error": SUPERSEDED}}
     assert await refused(page.answer("t1", output=NOON)) == (409, LATE)
-    await agree(page, model)
+    await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -160,10 +160,10 @@ async def test_a_gated_browser_call_that_is_typed_over(open_page: Open, approved
         await page.approve("w1").send()
     await page.say("forget it")
     words = WENT_ON if approved else SUPERSEDED
-    assert responses(model.requests[-1]) == {"w1": {"error": words}}
+    assert tool_responses(model.requests[-1]) == {"w1": {"error": words}}
     part = (await sealed(page))["w1"]
     assert (part["state"], part["errorText"]) == ("output-error", words)
-    await agree(page, model)
+    await assert_history_matches(page, model)
     assert await refused(page.answer("w1", output={"city": "Paris"})) == (409, LATE)
 
 
@@ -176,14 +176,14 @@ async def test_what_has_run_stays_as_it_is(open_page: Open) -> None:
     page = open_page(model, Till().pay, add)
     await page.say("go")
     await page.say("forget it")
-    assert responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}, "s1": {"sum": 3}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}, "s1": {"sum": 3}}
+    await assert_history_matches(page, model)
 
 
 async def test_a_message_while_an_approved_call_runs(open_page: Open) -> None:
     """It had begun: nobody knows how far it came, and nobody says that it was not executed."""
     till = Till()
-    till.hold(5)
+    till.pause(5)
     model = calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -195,7 +195,7 @@ async def test_a_message_while_an_approved_call_runs(open_page: Open) -> None:
     assert page.calls == {"c1": "output-error"}
     await page.reply(after)
     assert till.paid == [5]
-    assert responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
     assert (await page.audit())[-1][2:] == ("approved", "unknown")
     assert (await page.chat.messages())[1]["parts"][1]["errorText"] == UNFINISHED
     status, words = await refused(page.answer("c1", approved=True))
@@ -204,7 +204,7 @@ async def test_a_message_while_an_approved_call_runs(open_page: Open) -> None:
 
 async def test_a_message_that_queues_behind_an_approved_call_finds_its_result(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
-    go_on = till.hold(5)
+    go_on = till.pause(5)
     page = open_page(model, till.pay, on_busy="queue")
     await page.say("pay")
     run = await page.approve("c1").post()
@@ -214,8 +214,8 @@ async def test_a_message_that_queues_behind_an_approved_call_finds_its_result(op
     await page.follow(run)
     assert page.calls == {"c1": "output-available"}
     await page.reply(queued)
-    assert responses(model.requests[-1]) == {"c1": {"paid": 5}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}}
+    await assert_history_matches(page, model)
 
 
 async def test_where_a_busy_chat_refuses_a_question_does_not_make_it_busy(open_page: Open) -> None:
@@ -223,8 +223,8 @@ async def test_where_a_busy_chat_refuses_a_question_does_not_make_it_busy(open_p
     page = open_page(model, till.pay, on_busy="refuse")
     await page.say("pay")
     assert (await page.say("forget it")).text == "Never mind."
-    assert responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
-    await agree(page, model)
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
+    await assert_history_matches(page, model)
 
 
 async def test_two_messages_over_one_question(open_page: Open) -> None:
@@ -239,7 +239,7 @@ async def test_two_messages_over_one_question(open_page: Open) -> None:
     assert await page.pending() == []
     page.messages = []
     await page.say("bye")
-    assert responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
 
 
 async def test_an_answer_and_a_message_at_once(open_page: Open) -> None:
@@ -253,7 +253,7 @@ async def test_an_answer_and_a_message_at_once(open_page: Open) -> None:
     async with asyncio.timeout(PATIENCE):
         while page.bridge.writing:
             await page.bridge.writing[0].done.wait()
-    told = responses(model.requests[-1])["c1"]
+    told = tool_responses(model.requests[-1])["c1"]
     if till.paid:
         assert told in ({"paid": 5}, {"error": UNFINISHED})
     else:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from adkwire.testing import Call, ErrorCode, Fail, Say, ScriptedModel, Think, Wait
-from adkwire.wire.decoder import TurnInput, UserMessage
+from adkwire.wire.decode.decoder import TurnInput, UserMessage
 from adkwire.wire.media import Media
-from tests.runs.chats import Chat, assert_legal, heard, text_of, tool_parts
-from tests.runs.conftest import Make
+from tests.support.chats import Chat, assert_legal, text_of, texts_in, tool_parts
+from tests.support.fixtures import Make
 
 CANARY = "canary-9f3e"
 
@@ -64,7 +64,7 @@ async def test_turns_follow_each_other_in_one_history(make: Make) -> None:
     messages = await chat.messages()
     assert messages[1::2] == [answer.message for answer in answers]
     assert [message["id"] for message in messages[::2]] == ["u1", "u2", "u3"]
-    assert heard(model.requests[2]) == [
+    assert texts_in(model.requests[2]) == [
         ("user", "a"),
         ("model", "one"),
         ("user", "b"),
@@ -82,10 +82,10 @@ async def test_while_an_answer_is_written_history_has_only_its_question(make: Ma
     history = await chat.bridge.history(chat.user, chat.id)
     assert history.active is not None
     assert history.active.run == run.id
-    assert await chat.told() == [("user", "a"), ("assistant", "first"), ("user", "b")]
+    assert await chat.texts() == [("user", "a"), ("assistant", "first"), ("user", "b")]
     held.set()
     answer = await chat.read(run)
-    assert await chat.told() == [("user", "a"), ("assistant", "first"), ("user", "b"), ("assistant", "half done")]
+    assert await chat.texts() == [("user", "a"), ("assistant", "first"), ("user", "b"), ("assistant", "half done")]
     assert (await chat.messages())[-1] == answer.message
     assert (await chat.bridge.history(chat.user, chat.id)).active is None
 
@@ -150,7 +150,7 @@ async def test_a_model_that_raises_at_once(make: Make) -> None:
     )
     after = await chat.say("again")
     assert after.text == "Better."
-    assert heard(model.requests[-1])[-1] == ("user", "again")
+    assert texts_in(model.requests[-1])[-1] == ("user", "again")
     assert len(await chat.messages()) == 4
 
 
@@ -165,7 +165,7 @@ async def test_a_model_that_raises_in_mid_text(make: Make) -> None:
     assert messages[-1] == answer.message
     after = await chat.say("go on")
     assert after.text == "Fine."
-    assert heard(model.requests[-1]) == [("user", "hello"), ("model", "It is a "), ("user", "go on")]
+    assert texts_in(model.requests[-1]) == [("user", "hello"), ("model", "It is a "), ("user", "go on")]
     assert (await chat.messages())[1] == answer.message
 
 
@@ -230,8 +230,8 @@ async def test_any_text_arrives_and_is_kept_as_it_is(make: Make, text: str) -> N
     chat = make(model)
     answer = await chat.say(text)
     assert answer.text == text
-    assert heard(model.requests[0]) == [("user", text)]
-    assert await chat.told() == [("user", text), ("assistant", text)]
+    assert texts_in(model.requests[0]) == [("user", text)]
+    assert await chat.texts() == [("user", text), ("assistant", text)]
     assert all(b"\n" not in raw and b"\r" not in raw for raw in answer.data)
 
 
@@ -297,7 +297,7 @@ async def test_a_tool_that_cancels_itself(make: Make) -> None:
 
 
 async def test_many_chats_at_the_same_time(make: Make) -> None:
-    model = ScriptedModel(script=lambda request: [Say("to " + heard(request.contents)[-1][1])])
+    model = ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
     bridge = make(model).bridge
     chats = [Chat(bridge, f"chat-{number}", f"user-{number % 3}") for number in range(20)]
     answers = await asyncio.gather(*(chat.say(chat.id) for chat in chats))

@@ -1,9 +1,9 @@
 """What a page had done and not sent when the user typed: it stands in the post of the next message."""
 
-from adkwire.runs.own_events import SUPERSEDED
+from adkwire.adk.events import SUPERSEDED
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.runs.conftest import Open
-from tests.runs.gated import agree, responses, where
+from tests.support.fixtures import Open
+from tests.support.gated_tools import assert_history_matches, tool_responses, where
 
 
 async def test_an_output_for_a_call_that_nobody_has_approved_is_not_kept(open_page: Open) -> None:
@@ -13,6 +13,6 @@ async def test_an_output_for_a_call_that_nobody_has_approved_is_not_kept(open_pa
     await page.say("go")
     page.give("w1", {"city": "Paris"})
     assert (await page.say("forget it")).text == "Never mind."
-    assert responses(model.requests[-1]) == {"w1": {"error": SUPERSEDED}}
+    assert tool_responses(model.requests[-1]) == {"w1": {"error": SUPERSEDED}}
     assert [line[2] for line in await page.audit()] == ["asked", "superseded"]
-    await agree(page, model)
+    await assert_history_matches(page, model)

@@ -7,17 +7,17 @@ import msgspec
 import pytest
 
 from adkwire.errors import Conflict, NotFound
-from adkwire.runs import asking
-from adkwire.runs.keeper import STOP, Stop
-from adkwire.runs.reading import Place, Reading
-from adkwire.stores.sqlite_signals import SqliteSignals
+from adkwire.runs import start as asking
+from adkwire.runs.readers import Position, Reading
+from adkwire.runs.worker_messages import Stop
+from adkwire.stores.sqlite.signals import SqliteSignals
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.folding import fold
 from tests.patience import PATIENCE
-from tests.runs.chats import Answer, Chat, plain
-from tests.runs.conftest import Make
-from tests.runs.gated import Till
-from tests.runs.pages import Page
+from tests.support.chats import Answer, Chat, plain
+from tests.support.fixtures import Make
+from tests.support.gated_tools import Till
+from tests.support.pages import Page
 
 
 def talk(held: asyncio.Event) -> ScriptedModel:
@@ -45,16 +45,19 @@ async def test_what_one_writes_can_be_read_of_the_other(make: Make) -> None:
     run = await here.begin("a")
     await here.reader(run).until("text-delta")
     whole = asyncio.create_task(read(await there.bridge.follow("ann", "chat"), there))
-    rest = asyncio.create_task(read(await there.bridge.follow("ann", "chat", Place(run.id, 0)), there))
+    rest = asyncio.create_task(read(await there.bridge.follow("ann", "chat", Position(run.id, 0)), there))
+    named = asyncio.create_task(read(await there.bridge.follow("ann", "chat", run=run.id), there))
     seen = await there.bridge.history("ann", "chat")
     assert seen.active is not None
-    assert (seen.active.run, await there.told()) == (run.id, [("user", "a")])
+    assert (seen.active.run, await there.texts()) == (run.id, [("user", "a")])
     assert [chat.active for chat in (await there.bridge.chats("ann", limit=9, before=None)).chats] == [True]
     held.set()
     told = await here.read(run)
     assert (await whole).data == told.data
     assert (await rest).data == told.data[1:]
+    assert (await named).data == told.data
     assert await there.bridge.follow("ann", "chat") is None
+    assert (await read(await there.bridge.follow("ann", "chat", run=run.id), there)).data == told.data
 
 
 async def test_a_stop_reaches_the_one_that_writes(make: Make) -> None:
@@ -65,7 +68,7 @@ async def test_a_stop_reaches_the_one_that_writes(make: Make) -> None:
     assert await there.stop()
     assert not run.active
     assert (await here.read(run)).types[-2:] == ["abort", "finish"]
-    assert await there.told() == [("user", "a"), ("assistant", "one ")]
+    assert await there.texts() == [("user", "a"), ("assistant", "one ")]
 
 
 async def test_a_stop_of_another_run_leaves_it(make: Make) -> None:
@@ -92,7 +95,7 @@ async def test_a_wish_for_a_run_that_is_over_leaves_the_next_one(make: Make, tmp
     # Wishes are heard in their order: when the second is fulfilled, the first has been thought about.
     there = SqliteSignals(tmp_path / "state.db")
     for chat, wanted in (("chat", "run-of-old"), ("other", last.id)):
-        await there.send(STOP, msgspec.json.encode(Stop("ann", chat, wanted)))
+        await there.send(Stop.topic, msgspec.json.encode(Stop("ann", chat, wanted)))
     await there.close()
     async with asyncio.timeout(PATIENCE):
         await last.done.wait()
@@ -110,7 +113,7 @@ async def test_a_message_here_replaces_the_answer_there(make: Make) -> None:
     assert answer.text == "mine"
     assert not run.active
     told = [("user", "a"), ("assistant", "one "), ("user", "b"), ("assistant", "mine")]
-    assert await here.told() == await there.told() == told
+    assert await here.texts() == await there.texts() == told
     assert (await here.say("c", "u3")).text == "three", "and it goes on with what the other wrote"
     assert len(await there.messages()) == 6
 
@@ -144,7 +147,7 @@ async def test_a_question_that_one_asked_is_answered_at_the_other(make: Make) ->
 async def test_a_chat_deleted_at_one_is_gone_at_the_other(make: Make) -> None:
     here, there = make(says("ok")), make(says("?"))
     answer = await here.say("a", "u1")
-    assert await there.told() == [("user", "a"), ("assistant", "ok")]
+    assert await there.texts() == [("user", "a"), ("assistant", "ok")]
     await there.bridge.delete("ann", "chat")
     with pytest.raises(NotFound):
         await here.messages()
@@ -167,7 +170,7 @@ async def test_a_request_that_is_repeated_at_the_other_follows(make: Make) -> No
 
 async def test_answers_that_are_repeated_at_the_other_follow(make: Make) -> None:
     till = Till()
-    held = till.hold(5)
+    held = till.pause(5)
     model = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Paid.")]])
     here = Page(make(model, till.pay))
     await here.say("pay")

@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.runs.conftest import leaked_since
-from tests.server.gemini_house import House, opened_house
+from tests.server.app_server import Site, body, opened
+from tests.server.gemini_server import GeminiServer, open_gemini_server
 from tests.server.hostile_page import Page, Shop, assert_waits, opened_shop
-from tests.server.hostile_till import PAY
-from tests.server.sites import Site, body, opened
+from tests.server.ledger_agent import PAY
+from tests.support.fixtures import leaked_since
 
 Open: TypeAlias = Callable[..., Awaitable[Site]]
 
@@ -61,10 +61,10 @@ async def site_with_page(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 
 
 @pytest.fixture(scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def gemini_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[GeminiServer]:
     """One server for a module, whose agent talks to the emulator of Gemini."""
-    async with opened_house(tmp_path_factory.mktemp("house")) as house:
-        yield house
+    async with open_gemini_server(tmp_path_factory.mktemp("gemini_server")) as gemini_server:
+        yield gemini_server
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.server.hostile_page import Message, Part
-from tests.server.hostile_till import PAYMENT, calls
+from tests.server.ledger_agent import PAYMENT, calls
 
 ASKED = calls(
     ("pay", PAYMENT), ("once", {"amount": 7.0}), ("look", {"item": "tea"}), ("where", {}), ("music", {"track": 0})

@@ -18,9 +18,9 @@ from adkwire.server.security import User
 from adkwire.wire.chunks import decode_chunk
 from adkwire.wire.folding import fold
 from tests.patience import PATIENCE
-from tests.runs.chats import plain, settings
-from tests.server.hostile_till import PAYMENT, POLICY, Line, Till
-from tests.server.sites import Site, chunks, events, message, serving
+from tests.server.app_server import Site, chunks, events, message, serving
+from tests.server.ledger_agent import PAYMENT, POLICY, Line, Till
+from tests.support.chats import plain, settings
 
 REFUSED = "No call is waiting for this answer."
 JSON = {"content-type": "application/json"}

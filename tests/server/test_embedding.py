@@ -19,9 +19,9 @@ from google.adk.workflow import START, BaseNode, Workflow
 
 from adkwire import Bridge, Settings, User, create_app
 from adkwire.testing import Say, ScriptedModel
-from tests.runs.chats import AGENT, scripted, settings
+from tests.server.app_server import assert_error, body, said, serving
 from tests.server.conftest import Open
-from tests.server.sites import assert_error, body, said, serving
+from tests.support.chats import AGENT, scripted, settings
 
 
 def add(a: int, b: int = 2) -> int:

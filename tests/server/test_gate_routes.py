@@ -13,8 +13,8 @@ from google.adk.tools.function_tool import FunctionTool
 
 from adkwire import Policy, create_app
 from adkwire.testing import Call, Say, ScriptedModel, Step, Wait
-from tests.runs.chats import settings
-from tests.server.sites import Site, chunks, message, serving
+from tests.server.app_server import Site, chunks, message, serving
+from tests.support.chats import settings
 
 CALLS = "/api/chat/chat/calls"
 

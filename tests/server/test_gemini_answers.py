@@ -6,15 +6,15 @@ import asyncio
 import pytest
 
 from adkwire.testing import Block, Cut, Finish, GeminiStep, HttpError, Say, Send, Think, Wait
-from tests.runs.chats import text_of
-from tests.server.gemini_house import DIRECT, House, kinds, told
+from tests.server.gemini_server import DIRECT, GeminiServer, kinds, told
+from tests.support.chats import text_of
 
 pytestmark = pytest.mark.parametrize("api", ["/api/chat", DIRECT])
 FINE: list[GeminiStep] = [Say("Fine.")]
 
 
-async def test_text_and_thoughts(house: House, api: str) -> None:
-    page = house.chat([Think("Hm. "), Say("Hello you.")], FINE, api=api)
+async def test_text_and_thoughts(gemini_server: GeminiServer, api: str) -> None:
+    page = gemini_server.chat([Think("Hm. "), Say("Hello you.")], FINE, api=api)
     chunks = await page.say("hi")
     assert kinds(chunks) == [
         *("start", "start-step", "reasoning-start", "reasoning-delta", "reasoning-end"),
@@ -37,8 +37,10 @@ async def test_text_and_thoughts(house: House, api: str) -> None:
         (None, "stop"),
     ],
 )
-async def test_an_answer_that_google_ended_early(house: House, api: str, reason: str | None, words: str) -> None:
-    page = house.chat([Say("It goes on and"), Finish(reason)], FINE, api=api)
+async def test_an_answer_that_google_ended_early(
+    gemini_server: GeminiServer, api: str, reason: str | None, words: str
+) -> None:
+    page = gemini_server.chat([Say("It goes on and"), Finish(reason)], FINE, api=api)
     chunks = await page.say()
     assert text_of(page.last) == "It goes on and"
     assert (chunks[-1]["type"], chunks[-1]["finishReason"]) == ("finish", words)
@@ -62,8 +64,10 @@ async def test_an_answer_that_google_ended_early(house: House, api: str, reason:
         ([Send(b"<html>")], "UnknownApiResponseError"),
     ],
 )
-async def test_no_answer_is_told_as_an_error(house: House, api: str, steps: list[GeminiStep], code: str) -> None:
-    page = house.chat(steps, FINE, api=api)
+async def test_no_answer_is_told_as_an_error(
+    gemini_server: GeminiServer, api: str, steps: list[GeminiStep], code: str
+) -> None:
+    page = gemini_server.chat(steps, FINE, api=api)
     chunks = await page.say("hi")
     assert kinds(chunks)[-1] == "error"
     assert code in chunks[-1]["errorText"]
@@ -81,8 +85,10 @@ async def test_no_answer_is_told_as_an_error(house: House, api: str, steps: list
         (Send(b"data: {nonsense\r\n\r\n"), "UnknownApiResponseError"),
     ],
 )
-async def test_what_was_said_before_an_error_is_kept(house: House, api: str, step: GeminiStep, code: str) -> None:
-    page = house.chat([Say("It goes on"), step], FINE, api=api)
+async def test_what_was_said_before_an_error_is_kept(
+    gemini_server: GeminiServer, api: str, step: GeminiStep, code: str
+) -> None:
+    page = gemini_server.chat([Say("It goes on"), step], FINE, api=api)
     chunks = await page.say("hi")
     assert (text_of(page.last), kinds(chunks)[-1]) == ("It goes on", "error")
     assert code in chunks[-1]["errorText"]
@@ -91,16 +97,16 @@ async def test_what_was_said_before_an_error_is_kept(house: House, api: str, ste
 
 
 @pytest.mark.parametrize("steps", [[], [Send(b"")], [Think("Hm.")]], ids=["no parts", "no body", "only thoughts"])
-async def test_an_empty_answer_ends(house: House, api: str, steps: list[GeminiStep]) -> None:
-    page = house.chat(steps, FINE, api=api)
+async def test_an_empty_answer_ends(gemini_server: GeminiServer, api: str, steps: list[GeminiStep]) -> None:
+    page = gemini_server.chat(steps, FINE, api=api)
     chunks = await page.say()
     assert (kinds(chunks)[-1], chunks[-1]["finishReason"], text_of(page.last)) == ("finish", "stop", "")
     await page.say("again")
     assert text_of(page.last) == "Fine."
 
 
-async def test_stop_closes_the_connection_to_google(house: House, api: str) -> None:
-    page = house.chat([Say("It goes on"), Wait(asyncio.Event())], FINE, api=api)
+async def test_stop_closes_the_connection_to_google(gemini_server: GeminiServer, api: str) -> None:
+    page = gemini_server.chat([Say("It goes on"), Wait(asyncio.Event())], FINE, api=api)
     await page.say_and_stop("hi")
     assert text_of(page.last) == "It goes on"
     await page.say("go on")

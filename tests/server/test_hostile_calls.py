@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.server.app_server import assert_error, chunks, kinds, said
 from tests.server.hostile_page import (
     REFUSED,
     Page,
@@ -20,8 +21,7 @@ from tests.server.hostile_page import (
     verdict,
 )
 from tests.server.hostile_parts import UNKNOWN_ID
-from tests.server.hostile_till import LIMIT, PAY, PAYMENT, calls
-from tests.server.sites import assert_error, chunks, kinds, said
+from tests.server.ledger_agent import LIMIT, PAY, PAYMENT, calls
 
 PLACE = {"latitude": 1.5, "longitude": 2}
 DEEP: Any = json.loads("[" * 150 + "]" * 150)

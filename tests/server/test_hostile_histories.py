@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
+from tests.server.app_server import assert_error, chunks
 from tests.server.hostile_histories import ASKED, PLACES, World, drawn, told
 from tests.server.hostile_page import REFUSED, Page, opened_shop, output, verdict
-from tests.server.hostile_till import PAYMENT
-from tests.server.sites import assert_error, chunks
+from tests.server.ledger_agent import PAYMENT
 
 HISTORIES = 300
 LOOPING = "The same answers came again and again, and nothing is left to do. Load the chat again."

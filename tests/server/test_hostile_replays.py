@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from tests.patience import PATIENCE
+from tests.server.app_server import assert_error, chunks, kinds, message, said
 from tests.server.hostile_page import REFUSED, Page, Part, Shop, assert_refused, opened_shop, verdict
-from tests.server.hostile_till import PAY, PAYMENT, calls
-from tests.server.sites import assert_error, chunks, kinds, message, said
+from tests.server.ledger_agent import PAY, PAYMENT, calls
 
 ALREADY = "This call was already answered."
 RACERS = 16

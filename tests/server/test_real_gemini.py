@@ -21,16 +21,16 @@ from adkwire.testing import (
     Wait,
     assert_valid_stream,
 )
-from tests.runs.chats import plain, text_of, tool_parts
-from tests.server.gemini_house import INLINE, NEWS, PAPER, PICTURE, House, kinds, opened_house
-from tests.server.sites import PATIENCE, body
+from tests.server.app_server import PATIENCE, body
+from tests.server.gemini_server import INLINE, NEWS, PAPER, PICTURE, GeminiServer, kinds, open_gemini_server
 from tests.servers import serve
+from tests.support.chats import plain, text_of, tool_parts
 from tests.wire.pictures import data_url
 
 
 @pytest.mark.parametrize("call", [Call("get_weather", {"city": "Oslo"}), StreamCall("get_weather", {"city": "Oslo"})])
-async def test_a_tool_whose_call_has_no_id(house: House, call: GeminiStep) -> None:
-    page = house.chat([Say("Let me see. "), call], [Say("Sunny.")])
+async def test_a_tool_whose_call_has_no_id(gemini_server: GeminiServer, call: GeminiStep) -> None:
+    page = gemini_server.chat([Say("Let me see. "), call], [Say("Sunny.")])
     await page.say("weather?")
     [part] = tool_parts(page.last)
     second = page.requests[1]
@@ -43,9 +43,9 @@ async def test_a_tool_whose_call_has_no_id(house: House, call: GeminiStep) -> No
     assert response["functionResponse"] == answered
 
 
-async def test_two_tools_at_once_with_ids(house: House) -> None:
+async def test_two_tools_at_once_with_ids(gemini_server: GeminiServer) -> None:
     calls = [Call("get_weather", {"city": city}, f"srv-{city}") for city in ("Oslo", "Rome")]
-    page = house.chat(calls, [Say("Both sunny.")])
+    page = gemini_server.chat(calls, [Say("Both sunny.")])
     await page.say("weather?")
     second = page.requests[1]
     assert [part["toolCallId"] for part in tool_parts(page.last)] == ["srv-Oslo", "srv-Rome"]
@@ -53,13 +53,13 @@ async def test_two_tools_at_once_with_ids(house: House) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_call_that_asks_and_goes_on(house: House, approved: bool) -> None:
-    page = house.chat([Say("One moment. "), Call("pay", {"amount": 5}, "c1")], [Say("Done.")], [Say("Fine.")])
+async def test_a_call_that_asks_and_goes_on(gemini_server: GeminiServer, approved: bool) -> None:
+    page = gemini_server.chat([Say("One moment. "), Call("pay", {"amount": 5}, "c1")], [Say("Done.")], [Say("Fine.")])
     asked = await page.say("pay 5")
     assert "tool-approval-request" in kinds(asked)
-    assert (house.till.paid, len(page.requests)) == ([], 1)
+    assert (gemini_server.till.paid, len(page.requests)) == ([], 1)
     await page.answer("c1", approved=approved)
-    assert house.till.paid == ([5] if approved else [])
+    assert gemini_server.till.paid == ([5] if approved else [])
     assert text_of(page.last) == "One moment. Done."
     await page.say("thanks")
     assert text_of(page.last) == "Fine."
@@ -67,17 +67,17 @@ async def test_a_call_that_asks_and_goes_on(house: House, approved: bool) -> Non
     assert (response["id"], response["response"].get("paid")) == ("c1", 5 if approved else None)
 
 
-async def test_a_waiting_call_that_is_typed_over_leaves_a_legal_request(house: House) -> None:
-    page = house.chat([Call("pay", {"amount": 5})], [Say("Never mind then.")])
+async def test_a_waiting_call_that_is_typed_over_leaves_a_legal_request(gemini_server: GeminiServer) -> None:
+    page = gemini_server.chat([Call("pay", {"amount": 5})], [Say("Never mind then.")])
     await page.say("pay 5")
     await page.say("no, wait")
     assert text_of(page.last) == "Never mind then."
-    assert house.till.paid == []
+    assert gemini_server.till.paid == []
 
 
-async def test_pictures_in_and_out(house: House) -> None:
+async def test_pictures_in_and_out(gemini_server: GeminiServer) -> None:
     sent = {"type": "file", "mediaType": "image/png", "url": data_url(PICTURE), "filename": "me.png"}
-    page = house.chat([Say("Here: "), Show("image/png", PICTURE)], [Say("Fine.")])
+    page = gemini_server.chat([Say("Here: "), Show("image/png", PICTURE)], [Say("Fine.")])
     chunks = await page.say("draw me", sent)
     shown = [chunk for chunk in chunks if chunk["type"] == "file"]
     await page.say("and?")
@@ -87,9 +87,9 @@ async def test_pictures_in_and_out(house: House) -> None:
     assert second.contents[1]["parts"][-1]["inlineData"] == INLINE
 
 
-async def test_sources_and_code(house: House) -> None:
+async def test_sources_and_code(gemini_server: GeminiServer) -> None:
     steps = [RunCode("1 + 1", "2"), Say("It is so."), Cite((NEWS,)), Quote((PAPER,))]
-    page = house.chat(steps)
+    page = gemini_server.chat(steps)
     chunks = await page.say("is it?")
     found = [(chunk["url"], chunk.get("title")) for chunk in chunks if chunk["type"] == "source-url"]
     assert [url for url, _ in found] == [NEWS.uri, PAPER.uri]
@@ -100,8 +100,8 @@ async def test_sources_and_code(house: House) -> None:
 
 
 async def test_the_words_of_an_error_but_not_the_key(tmp_path: Path) -> None:
-    async with opened_house(tmp_path, error_detail=True) as house:
-        page = house.chat([HttpError(429, "RESOURCE_EXHAUSTED", "You have used up your quota.", retry_after=2)])
+    async with open_gemini_server(tmp_path, error_detail=True) as gemini_server:
+        page = gemini_server.chat([HttpError(429, "RESOURCE_EXHAUSTED", "You have used up your quota.", retry_after=2)])
         chunks = await page.say()
     key = page.requests[0].headers["x-goog-api-key"]
     assert "You have used up your quota." in chunks[-1]["errorText"]
@@ -110,8 +110,8 @@ async def test_the_words_of_an_error_but_not_the_key(tmp_path: Path) -> None:
 
 
 async def test_stop_closes_the_connection_of_a_model_that_is_not_paced(tmp_path: Path) -> None:
-    async with opened_house(tmp_path, events_per_second=0) as house:
-        page = house.chat([Say("It goes on"), Wait(asyncio.Event())])
+    async with open_gemini_server(tmp_path, events_per_second=0) as gemini_server:
+        page = gemini_server.chat([Say("It goes on"), Wait(asyncio.Event())])
         await page.say_and_stop()
         assert text_of(page.last) == "It goes on"
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from adkwire.testing import Fail, Say, ScriptedModel
+from tests.server.app_server import Site, assert_error, body, chunks, kinds, message, said
 from tests.server.conftest import Open
-from tests.server.sites import Site, assert_error, body, chunks, kinds, message, said
 
 JSON = {"content-type": "application/json"}
 
@@ -333,13 +333,14 @@ async def test_the_store_is_away(open_site: Open, tmp_path: Path) -> None:
     assert (await site.client.get("/healthz")).status_code == 200
 
 
-async def test_a_store_that_can_only_be_read(open_site: Open, tmp_path: Path) -> None:
+async def test_a_store_that_fails_for_a_while(open_site: Open, tmp_path: Path) -> None:
     site = await open_site()
     await post(site, body("hello"))
     with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
-        connection.execute("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(FAIL, 'disk full'); END")
-    error = assert_error(await site.client.patch("/api/chats/chat", json={"title": "new"}), 503, "unavailable")
-    assert "full" not in str(error)
+        connection.execute("ALTER TABLE events RENAME TO away")
+        error = assert_error(await site.client.patch("/api/chats/chat", json={"title": "new"}), 503, "unavailable")
+        connection.execute("ALTER TABLE away RENAME TO events")
+    assert "table" not in str(error)
     assert (await site.client.get("/api/chats/chat")).json()["title"] == "hello"
 
 

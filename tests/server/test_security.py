@@ -10,11 +10,11 @@ from starlette.requests import HTTPConnection
 
 from adkwire import ConfigError, Forbidden, Settings, Unauthorized, User, create_app
 from adkwire.errors import TooMany
-from adkwire.server.limits import Rates
+from adkwire.server.limits import MessageRates
 from adkwire.testing import Say, ScriptedModel, Wait
-from tests.runs.chats import heard, scripted, settings
+from tests.server.app_server import Site, assert_error, body, said
 from tests.server.conftest import Open
-from tests.server.sites import Site, assert_error, body, said
+from tests.support.chats import scripted, settings, texts_in
 
 TOKEN = "canary-token-7b1f"
 
@@ -322,7 +322,7 @@ async def test_a_strangers_chat_is_not_there(open_site: Open) -> None:
 
 
 async def test_two_users_with_the_same_chat_id_never_meet(open_site: Open) -> None:
-    model = ScriptedModel(script=lambda request: [Say("to " + heard(request.contents)[-1][1])])
+    model = ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
     site = await open_site(model, authenticate=by_header)
     for name in ("ann", "bob", "ann:chat", "ann/chat"):
         reply = await site.client.post("/api/chat", json=body(name), headers={"x-user": name})
@@ -352,7 +352,7 @@ async def test_too_many_messages(open_site: Open) -> None:
 
 def test_the_bucket_fills_again() -> None:
     now = 0.0
-    rates = Rates(2, clock=lambda: now)
+    rates = MessageRates(2, clock=lambda: now)
     rates.take("ann")
     rates.take("ann")
     with pytest.raises(TooMany) as refused:
@@ -369,7 +369,7 @@ def test_the_bucket_fills_again() -> None:
 
 def test_users_who_are_gone_are_forgotten() -> None:
     now = 0.0
-    rates = Rates(1, clock=lambda: now)
+    rates = MessageRates(1, clock=lambda: now)
     for number in range(10_001):
         now += 0.01
         rates.take(str(number))

@@ -8,17 +8,18 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from adkwire.server.chat import EventStream, frame, sse
+from adkwire.server.chat import encode_batch, encode_sse
+from adkwire.server.responses import EventStream
 from adkwire.stores.base import Batch
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Say, ScriptedModel, Wait
 from adkwire.wire.chunks import FinishStep, StartStep, ToolApprovalResponse
 from adkwire.wire.profiles import Profile, encode_chunks
 from tests.patience import PATIENCE
-from tests.runs.chats import chat_with, scripted
+from tests.server.app_server import Site, assert_error, body, chunks, events, kinds, said
 from tests.server.conftest import Open
-from tests.server.sites import Site, assert_error, body, chunks, events, kinds, said
 from tests.stores.contract import Clock
+from tests.support.chats import chat_with, scripted
 
 
 async def first_delta(pieces: AsyncIterator[str]) -> str:
@@ -269,7 +270,7 @@ def test_a_chunk_that_a_client_must_not_see_leaves_its_number_out() -> None:
     said = [StartStep(), ToolApprovalResponse(approval_id="a1", approved=True), FinishStep()]
     batch = Batch(5, encode_chunks(said), closed=False)
     for profile, numbers in ((Profile(), [5, 7]), (Profile(7, 169), [5, 6, 7])):
-        text = frame(batch, b"id: run:%d\ndata: %b\n\n", profile).decode()
+        text = encode_batch(batch, b"id: run:%d\ndata: %b\n\n", profile).decode()
         assert [event.id for event in events(text)] == [f"run:{number}" for number in numbers]
 
 
@@ -294,12 +295,47 @@ async def test_a_client_that_does_not_read_is_cut(caplog: pytest.LogCaptureFixtu
     assert "slow reader" in caplog.text
 
 
+async def test_a_source_that_times_out_is_an_error_and_no_slow_reader(caplog: pytest.LogCaptureFixture) -> None:
+    async def failing() -> AsyncGenerator[bytes, None]:
+        yield b"data: x\n\n"
+        raise TimeoutError("the store did not answer")
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    for version in ("2.3", "2.4"):
+        sent: list[str] = []
+        scope = {"type": "http", "asgi": {"spec_version": version}}
+        with caplog.at_level("INFO", logger="adkwire"), pytest.raises(RuntimeError, match="source") as failed:
+            async with asyncio.timeout(PATIENCE):
+                await EventStream(failing(), {}, 30)(scope, receive, send)
+        assert isinstance(failed.value.__cause__, TimeoutError)
+        assert sent == ["http.response.start", "http.response.body"], "the response has no proper end"
+    assert "slow reader" not in caplog.text
+
+
+async def test_a_server_whose_write_times_out_by_itself_is_no_slow_reader(caplog: pytest.LogCaptureFixture) -> None:
+    async def one() -> AsyncGenerator[bytes, None]:
+        yield b"data: x\n\n"
+
+    async def lost(message: Message) -> None:
+        raise TimeoutError("the connection is gone")
+
+    with caplog.at_level("INFO", logger="adkwire"), pytest.raises(TimeoutError, match="gone"):
+        await EventStream(one(), {}, 30).stream_response(lost)
+    assert "slow reader" not in caplog.text
+
+
 async def test_a_reader_whose_stream_is_forgotten_gets_an_error_and_the_end(tmp_path: Path) -> None:
     clock, held = Clock(), asyncio.Event()
     agent = scripted(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]))
     chat = chat_with(agent, tmp_path, stream_log=MemoryStreamLog(ttl=60, clock=clock))
     run = await chat.begin("a")
-    pieces = (piece.decode() async for piece in sse(chat.bridge.reading(run), Profile()))
+    pieces = (piece.decode() async for piece in encode_sse(chat.bridge.reading(run), Profile()))
     text = await first_delta(pieces)
     held.set()
     async with asyncio.timeout(PATIENCE):

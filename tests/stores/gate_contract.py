@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from adkwire.stores.base import CallRow, GateStore
+from tests.stores.steps import Steps
 
 ODD_NAMES = (
     "",
@@ -20,6 +21,9 @@ ODD_NAMES = (
     " \t\r\n",
     "x" * 5000,
 )
+
+ALL = 1000
+"""More calls than a test has."""
 
 
 def row(call: str = "call", state: str = "asked", *, user: str = "user", chat: str = "chat", **more: object) -> CallRow:
@@ -42,9 +46,32 @@ async def count_up(store: GateStore, times: int) -> None:
         times -= await store.replace(replace(found, data=b"%d" % (int(found.data) + 1)))
 
 
+async def add_others(store: GateStore, numbers: Iterable[int]) -> None:
+    """Calls and grants that are no answer to any of the questions below, and that expire later than those that are."""
+    for number in numbers:
+        name, later = f"other {number}", 1000.0 - number
+        await store.add(row(name, "done", expires_at=0.0))
+        await store.add(row(name, "asked", user="other", expires_at=later))
+        await store.add(row(name, "offered", user=name, expires_at=later))
+        await store.add(row(name, "answered", chat="other"))
+        await store.grant("user", "chat", name)
+
+
+async def work_of_questions(store: GateStore, steps: Steps) -> dict[str, int]:
+    return {
+        "get": await steps(store.get("user", "chat", "2")),
+        "find": await steps(store.find("user", ["asked", "offered"])),
+        "find in a chat": await steps(store.find("user", ["asked", "offered", "answered"], "chat")),
+        "find nothing": await steps(store.find("user", ["executing"], "chat")),
+        "expiring": await steps(store.expiring(["asked", "offered"], 2000.0, 3)),
+        "next expiry": await steps(store.next_expiry(["asked", "offered"])),
+        "granted": await steps(store.granted("user", "chat", ["tool 2", "none"])),
+    }
+
+
 class GateStoreContract:
     """The tests. `store` is a fixture of the module that inherits; `other` is a second one, as another worker on the
-    same data has it."""
+    same data has it; `steps` is that of `tests.stores.steps`."""
 
     async def test_a_call_comes_back_as_it_was_added_with_version_0(self, store: GateStore) -> None:
         assert await store.add(row(expires_at=12.5, version=7))
@@ -95,9 +122,9 @@ class GateStoreContract:
         await store.add(row("first", data=data))
         await store.add(row("second"))
         await store.replace(row("second", data=data))
-        await store.write("user", "chat", data)
+        await store.add_audit_line("user", "chat", data)
         assert [one.data for one in await store.calls("user", "chat")] == [data, data]
-        assert await store.lines("user", "chat") == [data]
+        assert await store.audit_lines("user", "chat") == [data]
 
     async def test_a_replaced_call_has_the_next_version(self, store: GateStore) -> None:
         await store.add(row(expires_at=1.0))
@@ -158,6 +185,22 @@ class GateStoreContract:
         assert names(await store.find("user", ["done"])) == ["3"]
         assert await store.find("user", ["executing"]) == []
 
+    async def test_find_looks_in_one_chat(self, store: GateStore) -> None:
+        await store.add(row("1", "asked"))
+        await store.add(row("2", "asked", chat="other"))
+        await store.add(row("3", "answered"))
+        await store.add(row("4", "done"))
+        await store.add(row("5", "asked", user="other"))
+        await store.add(row("6", "asked"))
+        await store.add(row("7", "asked", chat=""))
+        assert names(await store.find("user", {"answered", "asked"}, "chat")) == ["1", "3", "6"]
+        assert names(await store.find("user", {"answered", "asked"}, "")) == ["7"]
+        assert await store.find("user", ["asked"], "none") == []
+        await store.replace(row("1", "done"))
+        assert names(await store.find("user", ["asked"], "chat")) == ["6"]
+        await store.forget("user", "chat")
+        assert await store.find("user", ["asked"], "chat") == []
+
     async def test_find_follows_the_state(self, store: GateStore) -> None:
         await store.add(row())
         await store.replace(row(state="done"))
@@ -172,38 +215,73 @@ class GateStoreContract:
         await store.add(row("second", "offered", user="other", expires_at=2.5))
         await store.add(row("first", chat="other", expires_at=-1.0))
         await store.add(row("third", expires_at=2.5))
-        due = await store.expiring(("asked", "offered"), 10.0)
+        due = await store.expiring(("asked", "offered"), 10.0, ALL)
         assert names(due) == ["first", "second", "third", "now"]
         assert due[1] == row("second", "offered", user="other", expires_at=2.5)
-        assert await store.expiring(["asked"], -2.0) == []
+        assert await store.expiring(["asked"], -2.0, ALL) == []
+
+    async def test_expiring_is_no_more_than_the_limit(self, store: GateStore) -> None:
+        for second in (5, 3, 1, 4, 2):
+            await store.add(row(f"asked {second}", expires_at=float(second)))
+            await store.add(row(f"offered {second}", "offered", expires_at=float(second)))
+        assert names(await store.expiring(("offered", "asked"), 3.0, 3)) == ["asked 1", "offered 1", "asked 2"]
+        assert names(await store.expiring(["offered"], 3.0, 9)) == ["offered 1", "offered 2", "offered 3"]
+        assert await store.expiring(["offered"], 3.0, 0) == []
+
+    async def test_the_next_expiry_is_the_earliest_of_everybody_in_these_states(self, store: GateStore) -> None:
+        assert await store.next_expiry(["asked", "offered"]) is None
+        await store.add(row("never"))
+        assert await store.next_expiry(["asked", "offered"]) is None
+        await store.add(row("settled", "done", expires_at=1.0))
+        await store.add(row("later", expires_at=20.0))
+        await store.add(row("first", "offered", user="other", expires_at=10.5))
+        assert await store.next_expiry(["asked", "offered"]) == await store.next_expiry(["offered", "asked"]) == 10.5
+        assert await store.next_expiry(["asked"]) == 20.0
+        assert await store.next_expiry([]) is None
+        await store.replace(row("first", "offered", user="other", expires_at=30.0))
+        assert await store.next_expiry(["asked", "offered"]) == 20.0
+        await store.replace(row("later", "done", expires_at=20.0))
+        assert await store.next_expiry(["asked", "offered"]) == 30.0
+        await store.forget("other", "chat")
+        assert await store.next_expiry(["asked", "offered"]) is None
 
     async def test_expiring_follows_the_row(self, store: GateStore) -> None:
         await store.add(row(expires_at=1.0))
         await store.replace(row(expires_at=20.0))
-        assert await store.expiring(["asked"], 10.0) == []
+        assert await store.expiring(["asked"], 10.0, ALL) == []
         await store.replace(row(expires_at=5.0, version=1))
-        assert names(await store.expiring(["asked"], 10.0)) == ["call"]
+        assert names(await store.expiring(["asked"], 10.0, ALL)) == ["call"]
         await store.replace(row(version=2))
-        assert await store.expiring(["asked"], 10.0) == []
+        assert await store.expiring(["asked"], 10.0, ALL) == []
 
     async def test_no_state_finds_nothing(self, store: GateStore) -> None:
         await store.add(row(expires_at=1.0))
         assert await store.find("user", ()) == []
-        assert await store.expiring((), 10.0) == []
+        assert await store.find("user", (), "chat") == []
+        assert await store.expiring((), 10.0, ALL) == []
+
+    async def test_a_question_reads_nothing_but_its_answer(self, store: GateStore, steps: Steps) -> None:
+        for call in ("1", "2", "3"):
+            await store.add(row(call, expires_at=float(call)))
+            await store.grant("user", "chat", f"tool {call}")
+        await add_others(store, range(10))
+        few = await work_of_questions(store, steps)
+        await add_others(store, range(10, 200))
+        assert await work_of_questions(store, steps) == few
 
     async def test_a_list_does_not_change_afterwards_nor_changes_the_store(self, store: GateStore) -> None:
         await store.add(row(expires_at=1.0))
-        await store.write("user", "chat", b"line")
+        await store.add_audit_line("user", "chat", b"line")
         calls, found = await store.calls("user", "chat"), await store.find("user", ["asked"])
-        due, lines = await store.expiring(["asked"], 1.0), await store.lines("user", "chat")
+        due, lines = await store.expiring(["asked"], 1.0, ALL), await store.audit_lines("user", "chat")
         await store.replace(row(state="done"))
         await store.add(row("second"))
-        await store.write("user", "chat", b"second")
+        await store.add_audit_line("user", "chat", b"second")
         assert calls == found == due == [row(expires_at=1.0)]
         assert lines == [b"line"]
         calls.clear()
         lines.clear()
-        assert len(await store.calls("user", "chat")) == len(await store.lines("user", "chat")) == 2
+        assert len(await store.calls("user", "chat")) == len(await store.audit_lines("user", "chat")) == 2
 
     async def test_a_grant_is_for_its_user_and_chat(self, store: GateStore) -> None:
         await store.grant("user", "chat", "tool")
@@ -224,23 +302,27 @@ class GateStoreContract:
 
     async def test_the_audit_keeps_every_line_in_order(self, store: GateStore, other: GateStore) -> None:
         for line in (b"asked", b"approved", b"asked"):
-            await store.write("user", "chat", line)
-            await other.write("user", "other", line + b" elsewhere")
-        assert await other.lines("user", "chat") == [b"asked", b"approved", b"asked"]
-        assert await store.lines("user", "other") == [b"asked elsewhere", b"approved elsewhere", b"asked elsewhere"]
-        assert await store.lines("other", "chat") == []
+            await store.add_audit_line("user", "chat", line)
+            await other.add_audit_line("user", "other", line + b" elsewhere")
+        assert await other.audit_lines("user", "chat") == [b"asked", b"approved", b"asked"]
+        assert await store.audit_lines("user", "other") == [
+            b"asked elsewhere",
+            b"approved elsewhere",
+            b"asked elsewhere",
+        ]
+        assert await store.audit_lines("other", "chat") == []
 
     async def test_forget_drops_calls_and_grants_of_the_chat_and_nothing_else(self, store: GateStore) -> None:
         for user, chat in (("user", "chat"), ("user", "other"), ("other", "chat")):
             await store.add(row(user=user, chat=chat))
             await store.grant(user, chat, "tool")
-            await store.write(user, chat, b"line")
+            await store.add_audit_line(user, chat, b"line")
         await store.grant("user", "", "always")
         await store.forget("user", "chat")
         assert await store.calls("user", "chat") == []
         assert not await store.granted("user", "chat", ["tool"])
         assert await store.granted("user", "chat", ["always"])
-        assert await store.lines("user", "chat") == [b"line"]
+        assert await store.audit_lines("user", "chat") == [b"line"]
         for user, chat in (("user", "other"), ("other", "chat")):
             assert await store.calls(user, chat) == [row(user=user, chat=chat)]
             assert await store.granted(user, chat, ["tool"])

@@ -5,7 +5,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from adkwire.stores.sqlite import SqliteGateStore
+from adkwire.stores.sqlite.gate import SqliteGateStore
 from tests.stores.gate_contract import claim, row
 
 
@@ -24,7 +24,7 @@ async def work(store: SqliteGateStore) -> None:
     await store.add(row())
     await store.replace(row(state="executing"))
     await store.grant("user", "chat", "tool")
-    await store.write("user", "chat", b"line")
+    await store.add_audit_line("user", "chat", b"line")
     print("done", flush=True)
     sys.stdin.readline()
 

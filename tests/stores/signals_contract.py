@@ -38,6 +38,20 @@ async def listening(signals: Signals, topic: str) -> AsyncGenerator[Heard, None]
         yield Heard(messages)
 
 
+@contextlib.asynccontextmanager
+async def waiting(signals: Signals, name: str) -> AsyncGenerator["asyncio.Future[bool]", None]:
+    """Somebody who waits for a lease that another worker holds, for longer than a test has patience."""
+    wait = asyncio.ensure_future(signals.wait_free(name, 100 * PATIENCE))
+    done, _ = await asyncio.wait([wait], timeout=0.02)
+    assert not done
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield wait
+    finally:
+        wait.cancel()
+        await asyncio.wait([wait])
+
+
 class SignalsContract:
     """The tests. `signals` and `other` are fixtures of the module that inherits: two living workers."""
 
@@ -106,6 +120,77 @@ class SignalsContract:
         assert [await other.holder(name) for name in ("one", "two", "three")] == [None, None, other.worker]
         assert await other.acquire("one") == signals.worker
         await signals.close()
+
+    async def test_nobody_waits_for_a_lease_that_is_free_or_its_own(self, signals: Signals, other: Signals) -> None:
+        assert await signals.wait_free("chat", 0)
+        await signals.acquire("chat")
+        assert await signals.wait_free("chat", 0)
+        assert not await other.wait_free("chat", 0)
+        await signals.release("chat")
+        assert await other.wait_free("chat", 0)
+
+    async def test_waiting_for_a_lease_ends_when_the_time_is_over(self, signals: Signals, other: Signals) -> None:
+        await signals.acquire("chat")
+        assert not await other.wait_free("chat", 0.05)
+        assert await signals.holder("chat") == signals.worker
+
+    async def test_a_release_ends_every_wait_whenever_it_began(self, signals: Signals, other: Signals) -> None:
+        """The lease is released a few steps of the loop after the wait began: no moment is the wrong one."""
+        for steps in range(12):
+            await signals.acquire("chat")
+            waits = [asyncio.ensure_future(other.wait_free("chat", 100 * PATIENCE)) for _ in range(2)]
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await signals.release("chat")
+            async with asyncio.timeout(PATIENCE):
+                assert await asyncio.gather(*waits) == [True, True]
+
+    async def test_a_lease_that_is_forgotten_or_whose_worker_is_closed_is_free(
+        self, signals: Signals, other: Signals
+    ) -> None:
+        for give_up in (signals.forget("chat"), signals.close()):
+            await signals.acquire("chat")
+            async with waiting(other, "chat") as wait:
+                await give_up
+                assert await wait
+
+    async def test_waiting_takes_no_lease(self, signals: Signals, other: Signals) -> None:
+        await signals.acquire("chat")
+        async with waiting(other, "chat") as wait:
+            await signals.release("chat")
+            assert await wait
+        assert await signals.acquire("chat") == signals.worker
+
+    async def test_other_leases_do_not_end_a_wait(self, signals: Signals, other: Signals) -> None:
+        for name in ("chat", "chat 2"):
+            await signals.acquire(name)
+        async with waiting(other, "chat") as wait, waiting(other, "chat 2") as next_wait:
+            await signals.release("chat 2")
+            await other.release("chat")
+            assert await next_wait
+            assert not wait.done()
+
+    async def test_closing_ends_the_waits_of_a_worker(self, signals: Signals, other: Signals) -> None:
+        await signals.acquire("chat")
+        async with waiting(other, "chat") as wait:
+            await other.close()
+            assert not await wait
+
+    async def test_a_cancelled_wait_disturbs_no_other(self, signals: Signals, other: Signals) -> None:
+        await signals.acquire("chat")
+        async with waiting(other, "chat") as wait:
+            async with waiting(other, "chat"):
+                pass
+            await signals.release("chat")
+            assert await wait
+
+    async def test_a_release_is_no_message_of_a_topic(self, signals: Signals, other: Signals) -> None:
+        for topic in ("chat", "release chat", "message chat"):
+            async with listening(other, topic) as heard:
+                await signals.acquire("chat")
+                await signals.release("chat")
+                await signals.send(topic, b"message")
+                assert await heard.next() == b"message"
 
     async def test_names_may_be_anything(self, signals: Signals, other: Signals) -> None:
         odd = (

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from adkwire.stores.sqlite_signals import SqliteSignals
+from adkwire.stores.sqlite.signals import SqliteSignals
 from tests.stores.signals_contract import listening
 
 
@@ -13,6 +13,16 @@ async def hold(signals: SqliteSignals) -> None:
     assert await signals.acquire("chat") is not None
     print(signals.worker, flush=True)
     sys.stdin.readline()
+
+
+async def release(signals: SqliteSignals) -> None:
+    """Take a lease, say who has it, and give it back when told to."""
+    assert await signals.acquire("chat") is not None
+    print(signals.worker, flush=True)
+    # Not in the loop: a worker that waits is a worker that goes on.
+    await asyncio.to_thread(sys.stdin.readline)
+    await signals.release("chat")
+    await asyncio.to_thread(sys.stdin.readline)
 
 
 async def echo(signals: SqliteSignals) -> None:
@@ -24,5 +34,5 @@ async def echo(signals: SqliteSignals) -> None:
 
 
 if __name__ == "__main__":
-    main = hold if sys.argv[1] == "hold" else echo
+    main = {"hold": hold, "release": release, "echo": echo}[sys.argv[1]]
     asyncio.run(main(SqliteSignals(Path(sys.argv[2]))))

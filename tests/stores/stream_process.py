@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from adkwire.stores.base import StreamLog
-from adkwire.stores.sqlite_streams import SqliteStreamLog
+from adkwire.stores.sqlite.streams import SqliteStreamLog
 from tests.stores.contract import TTL, head, texts
 
 RUNS = ("one", "two", "three")

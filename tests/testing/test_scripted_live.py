@@ -29,7 +29,7 @@ from adkwire.testing import (
     Think,
     Wait,
 )
-from tests.testing.live_talk import SECOND, LiveTalk, Modality, seeded, told
+from tests.testing.agent_live_run import ONE_SECOND, AgentLiveRun, Modality, seeded, summaries
 
 BLOB = "audio/pcm;rate=24000 1920"
 HEARD = ["heard~ (1.0 ", "heard~ seconds ", "heard~ of ", "heard~ sound)", "heard= (1.0 seconds of sound)"]
@@ -46,15 +46,15 @@ def agent(*turns: Sequence[Step], manner: Manner | None = None) -> tuple[LlmAgen
     return LlmAgent(name="test", model=model, tools=[add]), model
 
 
-def user(text: str) -> types.Content:
+def user_content(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
-def said(text: str) -> types.Content:
+def model_content(text: str) -> types.Content:
     return types.Content(role="model", parts=[types.Part(text=text)])
 
 
-def answered(name: str, **response: object) -> types.Content:
+def tool_response(name: str, **response: object) -> types.Content:
     part = types.Part(function_response=types.FunctionResponse(name=name, response=response))
     return types.Content(role="user", parts=[part])
 
@@ -73,9 +73,9 @@ def _shape(part: types.Part) -> str:
 
 async def test_text() -> None:
     root, model = agent([Think("Hm hm."), Say("It is."), Say(" Yes.")], [Say("Bye.")])
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
-        assert await talk.turn() == [
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
+        assert await run.turn() == [
             "thought~ Hm ",
             "thought~ hm.",
             "thought= Hm hm.",
@@ -87,10 +87,10 @@ async def test_text() -> None:
             "usage",
             "end",
         ]
-        talk.type("thanks")
-        assert await talk.turn() == ["text~ Bye.", "text= Bye.", "usage", "end"]
-        talk.queue.close()
-        assert await talk.rest() == []
+        run.type("thanks")
+        assert await run.turn() == ["text~ Bye.", "text= Bye.", "usage", "end"]
+        run.queue.close()
+        assert await run.rest() == []
     assert [shape(request) for request in model.requests] == [
         ["user: hi"],
         ["user: hi", "model: Hm hm. It is. Yes.", "user: thanks"],
@@ -100,9 +100,9 @@ async def test_text() -> None:
 
 async def test_speech() -> None:
     root, _ = agent([Think("Hm."), Say("It is.")])
-    async with LiveTalk(root, "AUDIO") as talk:
-        talk.type("hi")
-        assert await talk.turn() == [
+    async with AgentLiveRun(root, "AUDIO") as run:
+        run.type("hi")
+        assert await run.turn() == [
             "thought~ Hm.",
             "thought= Hm.",
             "spoken~ It ",
@@ -117,9 +117,9 @@ async def test_speech() -> None:
 
 async def test_sound_comes_in_short_pieces() -> None:
     root, _ = agent([Say("Ab")], manner=Manner(speaks=lambda text: b"\1\0" * 1000 * len(text)))
-    async with LiveTalk(root, "AUDIO") as talk:
-        talk.type("hi")
-        assert (await talk.turn())[:4] == ["spoken~ Ab", BLOB, BLOB, "audio/pcm;rate=24000 160"]
+    async with AgentLiveRun(root, "AUDIO") as run:
+        run.type("hi")
+        assert (await run.turn())[:4] == ["spoken~ Ab", BLOB, BLOB, "audio/pcm;rate=24000 160"]
 
 
 @pytest.mark.parametrize("modality", ["TEXT", "AUDIO"])
@@ -127,10 +127,10 @@ async def test_sound_comes_in_short_pieces() -> None:
 async def test_a_call(modality: Modality, dialect: Literal["3.x", "2.5"], between: list[str]) -> None:
     kind, sound = ("text", []) if modality == "TEXT" else ("spoken", [BLOB])
     root, model = agent([Say("Adding."), ADD], [Say("Three.")], manner=Manner(dialect=dialect))
-    async with LiveTalk(root, modality) as talk:
-        talk.type("add")
-        events = await talk.turn()
-        events += await talk.turn() if between else []
+    async with AgentLiveRun(root, modality) as run:
+        run.type("add")
+        events = await run.turn()
+        events += await run.turn() if between else []
     assert events == [
         *[f"{kind}~ Adding.", *sound, f"{kind}= Adding.", "call add", "result add"],
         *between,
@@ -139,17 +139,17 @@ async def test_a_call(modality: Modality, dialect: Literal["3.x", "2.5"], betwee
     assert shape(model.requests[1]) == ["user: add", "model: Adding. call add", "user: result {'result': 3}"]
 
 
-async def test_neighbouring_calls_are_made_together_and_a_wait_lets_them_out() -> None:
-    held = asyncio.Event()
-    root, _ = agent([ADD, ADD, Wait(held), Say("Wait."), ADD, Say("More.")], [Say("Done.")])
-    async with LiveTalk(root) as talk:
-        talk.type("go")
-        assert told(await talk.until(lambda event: event.get_function_responses())) == [
+async def test_adjacent_calls_are_sent_together_and_a_wait_sends_them() -> None:
+    go_on = asyncio.Event()
+    root, _ = agent([ADD, ADD, Wait(go_on), Say("Wait."), ADD, Say("More.")], [Say("Done.")])
+    async with AgentLiveRun(root) as run:
+        run.type("go")
+        assert summaries(await run.until(lambda event: event.get_function_responses())) == [
             "call add call add",
             "result add result add",
         ]
-        held.set()
-        assert await talk.turn() == [
+        go_on.set()
+        assert await run.turn() == [
             "text~ Wait.",
             "text= Wait.",
             "call add",
@@ -163,7 +163,7 @@ async def test_neighbouring_calls_are_made_together_and_a_wait_lets_them_out() -
         ]
 
 
-async def test_it_says_nothing_until_all_calls_have_their_response() -> None:
+async def test_the_model_sends_nothing_until_all_calls_have_responses() -> None:
     model = ScriptedModel(turns=[[ADD, Call("slow")], [Say("Done.")]])
     release = asyncio.Event()
 
@@ -176,12 +176,12 @@ async def test_it_says_nothing_until_all_calls_have_their_response() -> None:
     quick = FunctionTool(add)
     in_background.behavior = quick.behavior = types.Behavior.NON_BLOCKING
     root = LlmAgent(name="test", model=model, tools=[quick, in_background])
-    async with LiveTalk(root) as talk:
-        talk.type("go")
-        await talk.until(lambda event: event.get_function_responses())
-        waiting = asyncio.create_task(talk.turn())
+    async with AgentLiveRun(root) as run:
+        run.type("go")
+        await run.until(lambda event: event.get_function_responses())
+        waiting = asyncio.create_task(run.turn())
         await model.live[0].until(lambda live: len(live.contents) == 2)
-        talk.type("and?")
+        run.type("and?")
         await model.live[0].until(lambda live: len(live.contents) == 3)
         assert len(model.requests) == 1
         release.set()
@@ -195,15 +195,15 @@ async def test_it_says_nothing_until_all_calls_have_their_response() -> None:
     ]
 
 
-async def test_a_model_that_does_not_wait_answers_what_is_said_meanwhile() -> None:
+async def test_a_model_that_does_not_wait_answers_input_during_calls() -> None:
     model = ScriptedModel(turns=[[ADD, ADD], [Say("Soon.")], [Say("Done.")]], manner=Manner(blocking=False))
     async with model.connect(text_request()) as live:
-        await live.send_content(user("go"))
+        await live.send_content(user_content("go"))
         assert calls_of([await anext(live.receive())]) == ["add", "add"]
-        await live.send_content(user("and?"))
+        await live.send_content(user_content("and?"))
         assert texts_of([response async for response in live.receive()]) == ["Soon."]
-        await live.send_content(answered("add", result=3))
-        await live.send_content(answered("add", result=4))
+        await live.send_content(tool_response("add", result=3))
+        await live.send_content(tool_response("add", result=4))
         assert texts_of([response async for response in live.receive()]) == ["Done."]
     assert shape(model.requests[-1])[-2:] == ["model: Soon.", "user: result {'result': 3} result {'result': 4}"]
 
@@ -211,7 +211,7 @@ async def test_a_model_that_does_not_wait_answers_what_is_said_meanwhile() -> No
 async def test_responses_find_their_call_by_its_id() -> None:
     model = ScriptedModel(turns=[[Call("add", id="a"), Call("add", id="b")], [Say("Done.")]])
     async with model.connect(text_request()) as live:
-        await live.send_content(user("go"))
+        await live.send_content(user_content("go"))
         await anext(live.receive())
         for call_id in ("a", "a", "b"):
             assert len(model.requests) == 1
@@ -222,43 +222,43 @@ async def test_responses_find_their_call_by_its_id() -> None:
 
 async def test_text_interrupts() -> None:
     root, model = agent([Say("One two"), Wait(asyncio.Event()), Say("three"), ADD], [Say("Yes?")])
-    async with LiveTalk(root) as talk:
-        talk.type("count")
-        await talk.until(lambda event: event.content and event.partial)
-        talk.type("stop")
-        assert await talk.turn() == ["text~ two", "text=! One two", "end!"]
-        assert await talk.turn() == ["text~ Yes?", "text= Yes?", "usage", "end"]
+    async with AgentLiveRun(root) as run:
+        run.type("count")
+        await run.until(lambda event: event.content and event.partial)
+        run.type("stop")
+        assert await run.turn() == ["text~ two", "text=! One two", "end!"]
+        assert await run.turn() == ["text~ Yes?", "text= Yes?", "usage", "end"]
     assert shape(model.requests[1]) == ["user: count", "model: One two", "user: stop"]
 
 
 async def test_the_start_of_speech_interrupts() -> None:
     root, model = agent([Say("One"), Wait(asyncio.Event())], [Say("Yes?")])
-    async with LiveTalk(root, "AUDIO") as talk:
-        talk.type("count")
-        await talk.until(lambda event: event.content)
-        talk.queue.send_activity_start()
-        assert await talk.turn() == ["spoken= One", "cut!", "end!"]
-        talk.queue.send_realtime(types.Blob(mime_type="audio/pcm;rate=16000", data=SECOND))
-        talk.queue.send_activity_end()
-        assert await talk.turn() == [*HEARD, "spoken~ Yes?", BLOB, "spoken= Yes?", "usage", "end"]
+    async with AgentLiveRun(root, "AUDIO") as run:
+        run.type("count")
+        await run.until(lambda event: event.content)
+        run.queue.send_activity_start()
+        assert await run.turn() == ["spoken= One", "cut!", "end!"]
+        run.queue.send_realtime(types.Blob(mime_type="audio/pcm;rate=16000", data=ONE_SECOND))
+        run.queue.send_activity_end()
+        assert await run.turn() == [*HEARD, "spoken~ Yes?", BLOB, "spoken= Yes?", "usage", "end"]
     assert shape(model.requests[1]) == ["user: count", "model: One", "user: (1.0 seconds of sound)"]
     assert model.live[0].marks == ["activity_start", "activity_end"]
 
 
 async def test_marks_without_sound_interrupt_and_are_not_answered() -> None:
     root, model = agent([Say("One"), Wait(asyncio.Event())], [Say("Yes?")])
-    async with LiveTalk(root) as talk:
-        talk.type("count")
-        await talk.until(lambda event: event.content)
-        talk.queue.send_activity_start()
-        talk.queue.send_activity_end()
-        assert await talk.turn() == ["text=! One", "end!"]
-        talk.type("go on")
-        assert await talk.turn() == ["text~ Yes?", "text= Yes?", "usage", "end"]
+    async with AgentLiveRun(root) as run:
+        run.type("count")
+        await run.until(lambda event: event.content)
+        run.queue.send_activity_start()
+        run.queue.send_activity_end()
+        assert await run.turn() == ["text=! One", "end!"]
+        run.type("go on")
+        assert await run.turn() == ["text~ Yes?", "text= Yes?", "usage", "end"]
     assert len(model.requests) == 2
 
 
-async def test_a_turn_cut_before_its_first_word_is_played_again() -> None:
+async def test_a_turn_interrupted_before_its_first_word_is_played_again() -> None:
     begun = asyncio.Event()
 
     def script(request: LlmRequest) -> list[Step]:
@@ -266,13 +266,13 @@ async def test_a_turn_cut_before_its_first_word_is_played_again() -> None:
         return [Wait(asyncio.Event()), Say("One.")] if len(request.contents) == 1 else [Say("Two.")]
 
     model = ScriptedModel(script=script)
-    async with LiveTalk(LlmAgent(name="test", model=model)) as talk:
-        talk.type("count")
-        waiting = asyncio.create_task(talk.turn())
+    async with AgentLiveRun(LlmAgent(name="test", model=model)) as run:
+        run.type("count")
+        waiting = asyncio.create_task(run.turn())
         await begun.wait()
-        talk.type("please")
+        run.type("please")
         assert await waiting == ["cut!", "end!"]
-        assert await talk.turn() == ["text~ Two.", "text= Two.", "usage", "end"]
+        assert await run.turn() == ["text~ Two.", "text= Two.", "usage", "end"]
     assert shape(model.requests[1]) == ["user: count", "user: please"]
 
 
@@ -288,38 +288,38 @@ async def test_the_transcript_of_the_user_may_come_late(
     place: Literal["early", "late", "last"], expected: list[str]
 ) -> None:
     root, model = agent([Say("One two.")], manner=Manner(transcript=place))
-    async with LiveTalk(root) as talk:
-        talk.speak()
-        assert await talk.turn() == [*expected, "usage", "end"]
+    async with AgentLiveRun(root) as run:
+        run.speak()
+        assert await run.turn() == [*expected, "usage", "end"]
     assert shape(model.requests[0]) == ["user: (1.0 seconds of sound)"]
 
 
-async def test_a_script_may_have_ears() -> None:
+async def test_a_script_may_transcribe_speech() -> None:
     root, model = agent([Say("Hello.")], manner=Manner(hears=lambda sound: sound.decode().strip()))
-    async with LiveTalk(root) as talk:
-        talk.speak(b" ")
-        talk.speak(b"hi ")
-        assert await talk.turn() == ["heard~ hi", "heard= hi", "text~ Hello.", "text= Hello.", "usage", "end"]
+    async with AgentLiveRun(root) as run:
+        run.speak(b" ")
+        run.speak(b"hi ")
+        assert await run.turn() == ["heard~ hi", "heard= hi", "text~ Hello.", "text= Hello.", "usage", "end"]
     assert shape(model.requests[0]) == ["user: hi"]
     assert bytes(model.live[0].sound) == b" hi "
 
 
 async def test_the_end_of_a_stream_of_sound_ends_speech() -> None:
     root, model = agent([Say("Hello.")])
-    async with LiveTalk(root) as talk:
-        talk.queue.send_realtime(types.Blob(mime_type="audio/pcm;rate=16000", data=SECOND))
-        talk.queue.send_audio_stream_end()
-        assert (await talk.turn())[: len(HEARD)] == HEARD
+    async with AgentLiveRun(root) as run:
+        run.queue.send_realtime(types.Blob(mime_type="audio/pcm;rate=16000", data=ONE_SECOND))
+        run.queue.send_audio_stream_end()
+        assert (await run.turn())[: len(HEARD)] == HEARD
     assert model.live[0].marks == ["audio_stream_end"]
 
 
 async def test_images_are_recorded() -> None:
     root, model = agent([Say("Nice.")])
     frame = types.Blob(mime_type="image/jpeg", data=b"frame")
-    async with LiveTalk(root) as talk:
-        talk.queue.send_realtime(frame)
-        talk.type("look", types.Part(inline_data=types.Blob(mime_type="image/png", data=b"picture")))
-        assert await talk.turn() == ["text~ Nice.", "text= Nice.", "usage", "end"]
+    async with AgentLiveRun(root) as run:
+        run.queue.send_realtime(frame)
+        run.type("look", types.Part(inline_data=types.Blob(mime_type="image/png", data=b"picture")))
+        assert await run.turn() == ["text~ Nice.", "text= Nice.", "usage", "end"]
     assert model.live[0].frames == [frame]
     assert model.live[0].sound == b""
     assert shape(model.live[0].contents) == ["user: look media"]
@@ -328,27 +328,27 @@ async def test_images_are_recorded() -> None:
 
 async def test_history_that_ends_with_the_user_is_answered_at_once() -> None:
     root, model = agent([Say("Hello.")], [Say("Fine.")])
-    sessions = await seeded(user("hi"), said("Hello."), user("how are you?"))
-    async with LiveTalk(root, sessions=sessions) as talk:
-        assert await talk.turn() == ["text~ Fine.", "text= Fine.", "usage", "end"]
+    sessions = await seeded(user_content("hi"), model_content("Hello."), user_content("how are you?"))
+    async with AgentLiveRun(root, sessions=sessions) as run:
+        assert await run.turn() == ["text~ Fine.", "text= Fine.", "usage", "end"]
     assert shape(model.live[0].history) == ["user: hi", "model: Hello.", "user: how are you?"]
     assert model.live[0].contents == []
 
 
 async def test_history_that_ends_with_the_model_is_not_answered() -> None:
     root, model = agent([Say("Hello.")], [Say("Fine.")])
-    async with LiveTalk(root, sessions=await seeded(user("hi"), said("Hello."))) as talk:
-        talk.type("how are you?")
-        assert await talk.turn() == ["text~ Fine.", "text= Fine.", "usage", "end"]
+    async with AgentLiveRun(root, sessions=await seeded(user_content("hi"), model_content("Hello."))) as run:
+        run.type("how are you?")
+        assert await run.turn() == ["text~ Fine.", "text= Fine.", "usage", "end"]
     assert len(model.requests) == 1
 
 
-async def test_the_stored_turns_of_a_live_run_are_counted_as_they_were_played() -> None:
+async def test_the_stored_contents_of_one_live_turn_count_as_one_turn() -> None:
     root, model = agent([Say("Adding."), ADD], [Say("Three.")], [Say("Again.")])
-    async with LiveTalk(root) as first:
+    async with AgentLiveRun(root) as first:
         first.type("add")
         await first.turn()
-    async with LiveTalk(root, "AUDIO", sessions=first.sessions) as second:
+    async with AgentLiveRun(root, "AUDIO", sessions=first.sessions) as second:
         second.type("more")
         assert await second.turn() == ["spoken~ Again.", BLOB, "spoken= Again.", "usage", "end"]
     assert [line.split(":")[0] for line in shape(model.live[1].history)] == ["user", "model", "model", "user", "model"]
@@ -362,72 +362,72 @@ async def test_a_sub_agent_takes_over_on_a_connection_of_its_own() -> None:
 
     model = ScriptedModel(script=script)
     sub = LlmAgent(name="sub", model=model, disallow_transfer_to_parent=True)
-    async with LiveTalk(LlmAgent(name="root", model=model, sub_agents=[sub])) as talk:
-        talk.type("hi")
-        events = await talk.until(lambda event: event.turn_complete)
-    assert told(events)[-4:] == ["text~ I am the other one.", "text= I am the other one.", "usage", "end"]
+    async with AgentLiveRun(LlmAgent(name="root", model=model, sub_agents=[sub])) as run:
+        run.type("hi")
+        events = await run.until(lambda event: event.turn_complete)
+    assert summaries(events)[-4:] == ["text~ I am the other one.", "text= I am the other one.", "usage", "end"]
     assert [event.author for event in events][-4:] == ["sub"] * 4
     assert [live.closed for live in model.live] == [True, True]
     assert model.live[1].history
 
 
-async def test_a_failure_is_raised_after_what_was_said() -> None:
+async def test_a_failure_is_raised_after_the_text_before_it() -> None:
     root, _ = agent([Say("Well"), Fail(RuntimeError("broken"))])
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
-        assert told(await talk.until(lambda event: event.content)) == ["text~ Well"]
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
+        assert summaries(await run.until(lambda event: event.content)) == ["text~ Well"]
         with pytest.raises(RuntimeError, match="broken"):
-            await talk.rest()
+            await run.rest()
 
 
-async def test_a_script_that_has_run_out_says_so() -> None:
+async def test_a_script_that_is_too_short_raises() -> None:
     root, _ = agent()
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
         with pytest.raises(ScriptExhaustedError, match="turn 1 was asked for"):
-            await talk.rest()
+            await run.rest()
 
 
 async def test_an_error_code_ends_the_turn() -> None:
     root, _ = agent([Say("Well"), ErrorCode("SAFETY", "blocked"), Say("never")], [Say("Next.")])
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
-        assert await talk.turn() == ["text~ Well", "error", "end"]
-        talk.type("so?")
-        assert await talk.turn() == ["text~ Next.", "text= Next.", "usage", "end"]
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
+        assert await run.turn() == ["text~ Well", "error", "end"]
+        run.type("so?")
+        assert await run.turn() == ["text~ Next.", "text= Next.", "usage", "end"]
 
 
 @pytest.mark.parametrize("code", [1006, 1011])
 async def test_a_connection_that_breaks(code: int) -> None:
     root, model = agent([Say("Well"), Drop(code)])
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
-        assert told(await talk.until(lambda event: event.content)) == ["text~ Well"]
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
+        assert summaries(await run.until(lambda event: event.content)) == ["text~ Well"]
         with pytest.raises(errors.APIError) as raised:
-            await talk.rest()
+            await run.rest()
     assert raised.value.code == code
     with pytest.raises(ConnectionClosedError):
-        await model.live[0].send_content(user("still there?"))
+        await model.live[0].send_content(user_content("still there?"))
 
 
 async def test_an_idle_connection_that_breaks() -> None:
     root, model = agent([Say("Well.")])
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
-        await talk.turn()
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
+        await run.turn()
         model.live[0].interject(Drop(1011))
         with pytest.raises(errors.APIError, match="1011"):
-            await talk.rest()
+            await run.rest()
 
 
-async def test_a_conversation_is_resumed_by_its_handle_after_a_break_and_after_a_word_of_it() -> None:
+async def test_a_conversation_is_resumed_by_its_handle_after_a_drop_and_after_go_away() -> None:
     root, model = agent([Resumption(), Say("One."), Drop(1011)], [Resumption(), GoAway()], [Say("Three.")])
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
-        assert told(await talk.until(lambda event: event.content)) == ["resumption", "text~ One."]
-        waiting = asyncio.create_task(talk.turn())
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
+        assert summaries(await run.until(lambda event: event.content)) == ["resumption", "text~ One."]
+        waiting = asyncio.create_task(run.turn())
         await model.connected(2)
-        talk.type("again")
+        run.type("again")
         (await model.connected(3)).interject(Say("Back."))
         assert await waiting == ["resumption", "text~ Back.", "text= Back.", "usage", "end"]
     assert [live.history for live in model.live] == [[], [], []]
@@ -442,10 +442,10 @@ async def test_an_unknown_handle_is_refused() -> None:
             pass
 
 
-async def test_there_may_be_no_handle() -> None:
+async def test_a_resumption_update_without_a_handle() -> None:
     model = ScriptedModel(turns=[[Resumption(resumable=False), Say("One.")]])
     async with model.connect(text_request()) as live:
-        await live.send_content(user("hi"))
+        await live.send_content(user_content("hi"))
         first = await anext(live.receive())
     update = first.live_session_resumption_update
     assert update
@@ -461,50 +461,50 @@ async def test_there_may_be_no_handle() -> None:
 )
 async def test_pictures_and_sources(modality: Modality, expected: list[str]) -> None:
     root, _ = agent([Say("So."), Show("image/png", b"x"), Cite((Source("https://a.b", "A"),))])
-    async with LiveTalk(root, modality) as talk:
-        talk.type("show")
-        events = await talk.until(lambda event: event.turn_complete)
-    assert told(events) == expected
+    async with AgentLiveRun(root, modality) as run:
+        run.type("show")
+        events = await run.until(lambda event: event.turn_complete)
+    assert summaries(events) == expected
     assert len([event for event in events if event.grounding_metadata]) == 1
 
 
-async def test_raw_responses_go_out_as_they_are() -> None:
-    raw = LlmResponse(content=said("raw"), partial=False)
+async def test_raw_responses_are_sent_unchanged() -> None:
+    raw = LlmResponse(content=model_content("raw"), partial=False)
     root, model = agent([Raw(raw), Raw(LlmResponse(turn_complete=True))], [Say("Mine.")])
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
-        assert await talk.turn() == ["text= raw", "end"]
-        talk.type("and?")
-        assert await talk.turn() == ["text~ Mine.", "text= Mine.", "usage", "end"]
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
+        assert await run.turn() == ["text= raw", "end"]
+        run.type("and?")
+        assert await run.turn() == ["text~ Mine.", "text= Mine.", "usage", "end"]
     assert shape(model.requests[1]) == ["user: hi", "model: raw", "user: and?"]
 
 
-async def test_an_empty_turn_is_over_at_once() -> None:
+async def test_an_empty_turn_ends_at_once() -> None:
     root, _ = agent([])
-    async with LiveTalk(root) as talk:
-        talk.type("hi")
-        assert await talk.turn() == ["usage", "end"]
+    async with AgentLiveRun(root) as run:
+        run.type("hi")
+        assert await run.turn() == ["usage", "end"]
 
 
 async def test_a_partial_message_waits_for_the_rest() -> None:
     root, model = agent([Say("Yes.")])
-    async with LiveTalk(root) as talk:
-        talk.queue.send_content(user("are you"), partial=True)
-        talk.type("there?")
-        await talk.turn()
+    async with AgentLiveRun(root) as run:
+        run.queue.send_content(user_content("are you"), partial=True)
+        run.type("there?")
+        await run.turn()
     assert [shape(request) for request in model.requests] == [["user: are you", "user: there?"]]
 
 
 async def test_one_instance_serves_live_runs_at_the_same_time() -> None:
-    held = asyncio.Event()
-    root, model = agent([Say("Adding."), Wait(held), ADD], [Say("Three.")])
-    talks = [LiveTalk(root, "TEXT", session_id="TEXT"), LiveTalk(root, "AUDIO", session_id="AUDIO")]
-    async with talks[0], talks[1]:
-        for talk in talks:
-            talk.type(f"hi {talk.session_id}")
-            await talk.until(lambda event: event.partial)
-        held.set()
-        outcomes = await asyncio.gather(*(talk.turn() for talk in talks))
+    go_on = asyncio.Event()
+    root, model = agent([Say("Adding."), Wait(go_on), ADD], [Say("Three.")])
+    runs = [AgentLiveRun(root, "TEXT", session_id="TEXT"), AgentLiveRun(root, "AUDIO", session_id="AUDIO")]
+    async with runs[0], runs[1]:
+        for run in runs:
+            run.type(f"hi {run.session_id}")
+            await run.until(lambda event: event.partial)
+        go_on.set()
+        outcomes = await asyncio.gather(*(run.turn() for run in runs))
     assert outcomes == [
         ["text= Adding.", "call add", "result add", "text~ Three.", "text= Three.", "usage", "end"],
         [BLOB, "spoken= Adding.", "call add", "result add", "spoken~ Three.", BLOB, "spoken= Three.", "usage", "end"],

@@ -1,4 +1,4 @@
-"""ADK events as `run_async` yields them, in few words, and what is made of them."""
+"""ADK events as `run_async` yields them, in few words, and the chunks that the encoder makes of them."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -9,11 +9,11 @@ from google.adk.events.event_actions import EventActions
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
-from adkwire.wire.calls import ASK
 from adkwire.wire.chunks import Chunk, encode_chunk
-from adkwire.wire.encoder import Encoder
+from adkwire.wire.encode.encoder import Encoder
+from adkwire.wire.encode.event_parts import STAMP
+from adkwire.wire.encode.tool_calls import REQUEST_CONFIRMATION
 from adkwire.wire.failures import Explain, explain_briefly
-from adkwire.wire.parts import STAMP
 
 MESSAGE = "m1"
 PLACEHOLDER = {"error": "This tool call requires confirmation, please approve or reject."}
@@ -52,12 +52,12 @@ def response(call_id: str, value: dict[str, Any] | None, name: str = "tool", **m
 
 
 def answered(*responses: types.Part, **more: Any) -> Event:
-    """What the tools returned: an event of the agent in the role of the user."""
+    """The responses of tools: an event of the agent in the role of the user."""
     return Event(author="agent", content=types.Content(role="user", parts=list(responses)), **more)
 
 
 def asked(*calls: types.FunctionCall, hint: str = "", payload: Any = None, **stamps: dict[str, Any]) -> Event:
-    """ADK's question to the person, one synthetic call for each gated one; our stamps by call id."""
+    """ADK's approval requests, one synthetic call for each gated call; `stamps` by call id."""
     parts = [_question(one, hint, payload) for one in calls]
     return model(*parts, long_running_tool_ids={f"ask-{one.id}" for one in calls}, **_stamp("asks", stamps))
 
@@ -71,20 +71,20 @@ def _question(one: types.FunctionCall, hint: str, payload: Any) -> types.Part:
     confirmation = {"hint": hint, "confirmed": False} | ({} if payload is None else {"payload": payload})
     original = {"id": one.id, "name": one.name, "args": one.args}
     args = {"originalFunctionCall": original, "toolConfirmation": confirmation}
-    return types.Part(function_call=types.FunctionCall(id=f"ask-{one.id}", name=ASK, args=args))
+    return types.Part(function_call=types.FunctionCall(id=f"ask-{one.id}", name=REQUEST_CONFIRMATION, args=args))
 
 
 def placeholder(*call_ids: str, others: Sequence[types.Part] = ()) -> Event:
-    """The answer ADK gives to a call that waits for its question, with real results beside it."""
+    """The placeholder responses that ADK gives to gated calls, with the responses of other calls."""
     actions = EventActions(requested_tool_confirmations={one: ToolConfirmation() for one in call_ids})
     return answered(*(response(one, PLACEHOLDER) for one in call_ids), *others, actions=actions)
 
 
 def verdict(*, stamps: dict[str, dict[str, Any]] | None = None, as_text: bool = False, **confirmed: bool) -> Event:
-    """What the person said, by call id: `run_async` yields it first. ADK takes it in two forms."""
+    """The person's answers to approval requests, by call id. ADK takes them in two forms."""
     said = {one: {"confirmed": yes} for one, yes in confirmed.items()}
     parts = [
-        response(f"ask-{one}", {"response": json.dumps(value)} if as_text else value, ASK)
+        response(f"ask-{one}", {"response": json.dumps(value)} if as_text else value, REQUEST_CONFIRMATION)
         for one, value in said.items()
     ]
     content = types.Content(role="user", parts=parts)
@@ -101,20 +101,20 @@ def gated(call_id: str, name: str = "tool", **args: Any) -> types.FunctionCall:
 
 
 def spoken(said: str, *, finished: bool = False, **more: Any) -> Event:
-    """A piece of what a live model says aloud, which ADK does not store, or all of it."""
+    """A partial transcript of a live model's speech, which ADK does not store, or the finished one."""
     transcription = types.Transcription(text=said, finished=finished)
     author = more.pop("author", "agent")
     return Event(author=author, output_transcription=transcription, partial=not finished, **more)
 
 
 def heard(said: str, *, finished: bool = False, **more: Any) -> Event:
-    """What a live model understood of the user's speech."""
+    """A transcript of the user's speech."""
     transcription = types.Transcription(text=said, finished=finished)
     return Event(author="user", input_transcription=transcription, partial=not finished, **more)
 
 
 def stamp(event: Event, **said: Any) -> Event:
-    """The event with more in our stamp."""
+    """Add fields to our stamp on an event."""
     old = event.custom_metadata or {}
     event.custom_metadata = {**old, STAMP: {**old.get(STAMP, {}), **said}}
     return event

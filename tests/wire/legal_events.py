@@ -88,7 +88,7 @@ def _streamed(kind: str, words: list[str]) -> list[types.Part]:
 
 
 def _streamed_call(how: str, function: types.Part) -> list[Event]:
-    """Not seen before it is complete, seen whole in a partial event, or streamed argument by argument."""
+    """The partial events of a call: none, one with all arguments, or one for each argument."""
     if how == "unseen" or function.function_call is None:
         return []
     if how == "whole":
@@ -101,7 +101,7 @@ def _streamed_call(how: str, function: types.Part) -> list[Event]:
 
 
 def _joined(parts: list[types.Part]) -> list[types.Part]:
-    """As ADK does it: neighbours of one kind are one part in the complete event."""
+    """Join neighbouring texts of one kind, as ADK does in the complete event."""
     joined: list[types.Part] = []
     for part in parts:
         last = joined[-1] if joined else None
@@ -139,7 +139,7 @@ def _first_responses(draw: Draw, calls: dict[str, str]) -> list[Event]:
 
 
 def _answers(draw: Draw, waiting: dict[str, str], runs: list[list[Event]]) -> bool:
-    """Let person and page answer, one by one or some at once; each answer is a run. Tells whether all are settled."""
+    """Add a run for each answer of the person or the page; return True if all calls are settled."""
     for one in draw(st.permutations(sorted(waiting))):
         kind = waiting[one]
         if "gated" in kind:

@@ -41,7 +41,7 @@ _RARE = ("show", "hear", "count", "complete", "interrupt", "say at once", "write
 
 @dataclass
 class LiveTurn:
-    """A turn in the making."""
+    """A turn that is being generated."""
 
     draw: Draw
     acts: list[Act] = field(default_factory=list[Act])
@@ -155,7 +155,7 @@ class LiveTurn:
             self._take(answered(response(one, self.draw(_RESULTS))))
 
     def _interrupt(self) -> None:
-        """As ADK tells it: the words so far, and that it was cut off."""
+        """Interrupt the model as ADK reports it: with the text so far, and `interrupted`."""
         self._finish()
         self._flush(interrupted=True)
         self._take(model(interrupted=True, turn_complete=self.draw(st.sampled_from([None, True]))))

@@ -1,4 +1,4 @@
-"""The smallest headers of each kind of image, with any size one likes to claim."""
+"""The smallest headers of each kind of image, with any width and height."""
 
 import base64
 import struct

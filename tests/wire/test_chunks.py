@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from adkwire.wire import chunks as c
 from adkwire.wire.chunks import Chunk, decode_chunk, encode_chunk
-from adkwire.wire.profiles import Profile, Since, encode_chunks
+from adkwire.wire.profiles import KnownSince, Profile, encode_chunks
 from tests.wire.schemas import V6, V6_STRICT, V7, V7_STRICT, ChunkSchema
 
 TYPES: tuple[type[Chunk], ...] = get_args(c.Chunk)
@@ -99,7 +99,7 @@ class TestSchemas:
         assert V7.errors(full(kind)) == []
 
     @pytest.mark.parametrize("kind", TYPES, ids=type_name)
-    def test_no_field_is_forgotten_and_none_invented(self, kind: type[Chunk]) -> None:
+    def test_fields_are_those_of_the_schema(self, kind: type[Chunk]) -> None:
         fields = {field.encode_name for field in msgspec.structs.fields(kind)} | {"type"}
         required = {field.encode_name for field in msgspec.structs.fields(kind) if field.required} | {"type"}
 
@@ -112,7 +112,7 @@ class TestSchemas:
 
     @settings(max_examples=300, deadline=None)
     @given(any_chunk())
-    def test_whatever_goes_in_comes_out_valid_for_the_oldest_clients(self, chunk: Chunk) -> None:
+    def test_every_fitted_chunk_is_valid_for_the_oldest_clients(self, chunk: Chunk) -> None:
         for profile, schema, missing in ((Profile(6, 0), V6_STRICT, V7_ONLY), (Profile(7, 0), V7_STRICT, AFTER_V7_0_0)):
             fitted = profile.fit(chunk)
             assert (fitted is None) is isinstance(chunk, missing)
@@ -140,7 +140,7 @@ class TestSchemas:
 
 class TestCoding:
     @given(any_chunk())
-    def test_what_is_written_can_be_read(self, chunk: Chunk) -> None:
+    def test_an_encoded_chunk_can_be_decoded(self, chunk: Chunk) -> None:
         assert decode_chunk(encode_chunk(chunk)) == chunk
 
     def test_an_empty_payload_is_null_and_an_absent_field_is_absent(self) -> None:
@@ -152,11 +152,11 @@ class TestCoding:
     @pytest.mark.parametrize(
         "raw", [b"{}", b'{"type":"nonsense"}', b'{"type":"text-start"}', b"[", b'{"type":"data-x"}']
     )
-    def test_what_is_no_chunk_is_refused(self, raw: bytes) -> None:
+    def test_other_json_is_refused(self, raw: bytes) -> None:
         with pytest.raises(msgspec.DecodeError):
             decode_chunk(raw)
 
-    def test_a_chunk_that_a_client_knows_as_it_is_is_not_touched(self) -> None:
+    def test_a_chunk_that_a_client_knows_is_not_changed(self) -> None:
         [raw] = encode_chunks([c.TextDelta(id="t", delta='{"type":"finish"')])
 
         assert STRICTEST.fit_encoded(raw) is raw
@@ -268,23 +268,23 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("chunk", "since"),
         [
-            (c.Abort(reason="x"), Since(15, 0)),
-            (c.ToolInputAvailable(tool_call_id="c", tool_name="t", input=1, tool_metadata={}), Since(176, 0)),
-            (c.ToolOutputError(tool_call_id="c", error_text="t", provider_metadata={}), Since(231, 0)),
-            (c.ToolApprovalRequest(approval_id="a", tool_call_id="c", signature="s"), Since(202, 0)),
-            (c.ToolApprovalRequest(approval_id="a", tool_call_id="c", approval_descriptor={}), Since(274, 87)),
-            (c.ToolApprovalRequest(approval_id="a", tool_call_id="c", reason="s"), Since(None, 82)),
-            (c.ToolApprovalRequest(approval_id="a", tool_call_id="c", is_automatic=True), Since(None, 0)),
-            (c.ToolInputStart(tool_call_id="c", tool_name="t", input_encoding="json"), Since(308, 142)),
-            (c.TextEnd(id="t", citations=[]), Since(None, 138)),
-            (c.ToolApprovalResponse(approval_id="a", approved=True), Since(None, 0)),
-            (c.ResetStep(), Since(None, 70)),
-            (c.SteeringMessage(id="s", parts=[]), Since(None, 163)),
-            (c.Finish(finish_reason="interrupted"), Since(None, 149)),
+            (c.Abort(reason="x"), KnownSince(15, 0)),
+            (c.ToolInputAvailable(tool_call_id="c", tool_name="t", input=1, tool_metadata={}), KnownSince(176, 0)),
+            (c.ToolOutputError(tool_call_id="c", error_text="t", provider_metadata={}), KnownSince(231, 0)),
+            (c.ToolApprovalRequest(approval_id="a", tool_call_id="c", signature="s"), KnownSince(202, 0)),
+            (c.ToolApprovalRequest(approval_id="a", tool_call_id="c", approval_descriptor={}), KnownSince(274, 87)),
+            (c.ToolApprovalRequest(approval_id="a", tool_call_id="c", reason="s"), KnownSince(None, 82)),
+            (c.ToolApprovalRequest(approval_id="a", tool_call_id="c", is_automatic=True), KnownSince(None, 0)),
+            (c.ToolInputStart(tool_call_id="c", tool_name="t", input_encoding="json"), KnownSince(308, 142)),
+            (c.TextEnd(id="t", citations=[]), KnownSince(None, 138)),
+            (c.ToolApprovalResponse(approval_id="a", approved=True), KnownSince(None, 0)),
+            (c.ResetStep(), KnownSince(None, 70)),
+            (c.SteeringMessage(id="s", parts=[]), KnownSince(None, 163)),
+            (c.Finish(finish_reason="interrupted"), KnownSince(None, 149)),
         ],
         ids=repr,
     )
-    def test_each_release_gets_what_it_knows(self, chunk: Chunk, since: Since) -> None:
+    def test_each_release_gets_what_it_knows(self, chunk: Chunk, since: KnownSince) -> None:
         for major, first in ((6, since.v6), (7, since.v7)):
             for patch in range(330):
                 assert (Profile(major, patch).fit(chunk) == chunk) is (first is not None and patch >= first)

@@ -1,4 +1,4 @@
-"""What a JavaScript client makes of a value, and what may be believed to be the same."""
+"""Values that a JavaScript client sends back, and which of them count as the same."""
 
 import json
 from typing import Any
@@ -115,7 +115,7 @@ def test_what_is_the_same_looks_the_same_in_a_browser(one: Any, other: Any) -> N
     assert same_value(one, other) == (json.dumps(seen[0], sort_keys=True) == json.dumps(seen[1], sort_keys=True))
 
 
-def test_half_a_character_is_a_question_mark() -> None:
+def test_a_lone_surrogate_becomes_a_question_mark() -> None:
     assert whole_text("a\ud83db\U0001f600") == "a?b\U0001f600"
 
 

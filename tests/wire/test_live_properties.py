@@ -1,19 +1,19 @@
-"""What holds for every turn of a live model: a reload shows what was streamed, and every response can be read."""
+"""Properties of every turn of a live model: a reload shows the streamed message, and all clients can read it."""
 
 import msgspec
 from google.adk.events.event import Event
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from adkwire.runs.own_events import partial_event, response_event
+from adkwire.adk.events import partial_event, response_event
 from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
-from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Encoder
+from adkwire.wire.encode.encoder import Encoder
+from adkwire.wire.encode.event_parts import shown_at
+from adkwire.wire.encode.tool_calls import UNFINISHED
 from adkwire.wire.folding import fold
 from adkwire.wire.messages import StepStartPart, ToolPart, UIMessage
-from adkwire.wire.parts import shown_at
 from adkwire.wire.profiles import Profile
 from tests.wire.adk_events import MESSAGE, aborted, fed
 from tests.wire.live_events import Act, LiveTurn, live_turns
@@ -30,7 +30,7 @@ class Shown:
         self.stored = list(turn.stored)
         self.responses: list[list[Chunk]] = [[self.encoder.start()]]
         self.waiting: list[list[str]] = []
-        self.interludes: list[list[Chunk]] = []
+        self.break_ends: list[list[Chunk]] = []
         for act in turn.acts:
             self._take(act)
         self._clock = turn.clock
@@ -41,24 +41,24 @@ class Shown:
         return [chunk for chunks in self.responses for chunk in chunks]
 
     def _take(self, act: Act) -> None:
-        self.responses[-1] += self.encoder.release(act) if isinstance(act, str) else self.encoder.feed(act)
-        if self.encoder.is_held:
-            self.waiting.append([call.id for call in self.encoder.waiting()])
-            self.interludes.append(self.encoder.interlude())
+        self.responses[-1] += self.encoder.offer(act) if isinstance(act, str) else self.encoder.feed(act)
+        if self.encoder.is_waiting:
+            self.waiting.append([call.id for call in self.encoder.pending_calls()])
+            self.break_ends.append(self.encoder.break_chunks())
             self.responses.append([])
 
     def stock(self) -> list[list[Chunk]]:
         """The responses of a client that has to leave at every break."""
         first, *more = self.responses
         begun = [first, *([c.Start(message_id=MESSAGE), *chunks] for chunks in more)]
-        return [[*chunks, *end] for chunks, end in zip(begun, [*self.interludes, []], strict=True)]
+        return [[*chunks, *end] for chunks, end in zip(begun, [*self.break_ends, []], strict=True)]
 
     def _end(self, ending: str) -> None:
         for unsaved in self.encoder.unsaved():
             self._own(partial_event(unsaved, "i1", unsaved.stamp))
         if ending == "interrupted":
             self._own(Event(author="agent", interrupted=True))
-        calls = self.encoder.unsettled_calls() if ending == "stop" else self.encoder.open_calls()
+        calls = self.encoder.unsettled_calls() if ending == "stop" else self.encoder.running_calls()
         if calls:
             self._own(response_event([(one, name, {"error": UNFINISHED}) for one, name in calls], "agent", "i1", {}))
         if ending == "stop":
@@ -87,7 +87,7 @@ def test_a_reloaded_page_shows_what_was_streamed(turn: LiveTurn, ending: str) ->
 
 @thorough
 @given(live_turns(), ENDINGS, st.sampled_from(["ai/6.0.0", "ai/7.0.0"]))
-def test_every_client_can_read_it_whole_or_in_pieces(turn: LiveTurn, ending: str, client: str) -> None:
+def test_every_client_can_read_the_response_in_any_number_of_pieces(turn: LiveTurn, ending: str, client: str) -> None:
     shown, profile = Shown(turn, ending), Profile.declared(client)
     whole = assert_valid_stream(
         [one for chunk in shown.chunks if (one := profile.fit(chunk)) is not None], client=client
@@ -104,7 +104,7 @@ def test_every_client_can_read_it_whole_or_in_pieces(turn: LiveTurn, ending: str
 
 @thorough
 @given(live_turns())
-def test_what_is_finished_is_not_unsaved(turn: LiveTurn) -> None:
+def test_finished_content_is_not_unsaved(turn: LiveTurn) -> None:
     encoder, before = Encoder(MESSAGE), len(turn.acts)
     fed(encoder, [act for act in turn.acts if isinstance(act, Event)])
     assert len(encoder.unsaved()) == bool(turn.said) + bool(turn.written)

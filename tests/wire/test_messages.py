@@ -261,7 +261,7 @@ class TestOtherParts:
             DataPart(type="data-x", data=5),
         ]
 
-    def test_passing_data_are_not_kept(self) -> None:
+    def test_transient_data_are_not_kept(self) -> None:
         assert fold([c.Data(type="data-pcm", data=1, transient=True)]).parts == []
         assert len(fold([c.Data(type="data-pcm", data=1, transient=False)]).parts) == 1
 

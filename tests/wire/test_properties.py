@@ -1,4 +1,4 @@
-"""What holds for every legal answer of ADK, however it is cut, stopped, continued or reloaded."""
+"""Properties of every legal answer of ADK, however it is cut, stopped, continued or reloaded."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,21 +6,35 @@ from collections.abc import Iterable
 import msgspec
 from google.adk.events.event import Event
 from google.genai import types
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from adkwire.runs.own_events import ending_event, partial_event, response_event
+from adkwire.adk.events import ending_event, partial_event, response_event
 from adkwire.testing import assert_valid_stream
 from adkwire.wire import chunks as c
-from adkwire.wire.calls import UNFINISHED
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.encoder import Encoder
+from adkwire.wire.encode.encoder import Encoder
+from adkwire.wire.encode.tool_calls import UNFINISHED, for_late_reader
 from adkwire.wire.folding import fold
-from adkwire.wire.latecomers import for_latecomers
-from adkwire.wire.messages import ReasoningPart, TextPart, ToolPart, UIMessage
+from adkwire.wire.messages import ReasoningPart, StepStartPart, TextPart, ToolPart, UIMessage
 from adkwire.wire.profiles import Profile
-from tests.wire.adk_events import MESSAGE, aborted, answered, fed, model, partial, response, text
+from tests.wire.adk_events import (
+    MESSAGE,
+    REJECTED,
+    aborted,
+    answered,
+    asked,
+    call,
+    fed,
+    from_browser,
+    model,
+    partial,
+    placeholder,
+    response,
+    text,
+    verdict,
+)
 from tests.wire.legal_events import conversations
 from tests.wire.schemas import V6_STRICT, V7_STRICT
 
@@ -59,9 +73,9 @@ class Streamed:
 
 
 def _last_events(encoder: Encoder, ending: str, stored: list[Event]) -> Iterable[Event]:
-    """What ADK writes when it is stopped or fails, and then what a run writes, in its order."""
+    """The last events of a run: those that ADK stores when it is stopped or fails, then those of `Run`."""
     known = {one.id for event in stored for one in event.get_function_calls()}
-    dangling = [(one, name) for one, name in encoder.open_calls() if one in known]
+    dangling = [(one, name) for one, name in encoder.running_calls() if one in known]
     if ending == "sealed stop" and dangling:
         yield answered(*(response(one, {"error": "Invocation was aborted."}, name) for one, name in dangling))
     if "stop" in ending:
@@ -69,7 +83,7 @@ def _last_events(encoder: Encoder, ending: str, stored: list[Event]) -> Iterable
     if ending == "model fails":
         yield Event(author="agent", error_code="RuntimeError", error_message="boom")
     unsaved = encoder.unsaved()
-    calls = encoder.open_calls() if ending == "done" else encoder.unsettled_calls()
+    calls = encoder.running_calls() if ending == "done" else encoder.unsettled_calls()
     lost = ending == "lost" and encoder.failure is None
     yield from [partial_event(one, "i1", {}) for one in unsaved]
     if calls:
@@ -169,9 +183,9 @@ def test_a_refused_call_never_reaches_the_page(streamed: Streamed) -> None:
 
 @thorough
 @given(streams())
-def test_a_page_that_joins_sees_the_same_and_executes_nothing_that_is_over(streamed: Streamed) -> None:
+def test_a_late_reader_gets_the_same_message_and_executes_no_settled_call(streamed: Streamed) -> None:
     chunks = read_again(streamed.stored)
-    joined = for_latecomers(chunks)
+    joined = for_late_reader(chunks)
 
     message = fold(joined)
     assert msgspec.to_builtins(message) == msgspec.to_builtins(fold(chunks))
@@ -182,19 +196,24 @@ def test_a_page_that_joins_sees_the_same_and_executes_nothing_that_is_over(strea
 
 
 def _is_answered(part: ToolPart) -> bool:
-    """What came of a no is told when nothing beside it waits."""
-    is_denied = part.approval is not UNSET and part.approval.approved is False
-    return part.state.startswith("output") or (part.state == "approval-responded" and is_denied)
+    """True also of a denied call: its part stays `approval-responded` while another call of its step waits."""
+    return part.state.startswith("output") or (part.state == "approval-responded" and _is_denied(part))
+
+
+def _is_denied(part: ToolPart) -> bool:
+    return part.approval is not UNSET and part.approval.approved is False
 
 
 @thorough
 @given(streams())
-def test_who_waits_is_what_the_page_shows_waiting(streamed: Streamed) -> None:
+def test_pending_calls_are_those_that_the_page_shows_as_pending(streamed: Streamed) -> None:
     encoder = Encoder(MESSAGE)
     message = fold([encoder.start(), *fed(encoder, streamed.stored), *encoder.end()])
 
     shown = [part for part in message.parts if isinstance(part, ToolPart) and not _is_answered(part)]
-    assert [(one.id, one.input) for one in encoder.waiting()] == [(part.tool_call_id, part.input) for part in shown]
+    assert [(one.id, one.input) for one in encoder.pending_calls()] == [
+        (part.tool_call_id, part.input) for part in shown
+    ]
 
 
 @thorough
@@ -213,9 +232,21 @@ def test_a_continuation_settles_before_its_first_step_and_never_loops(runs: list
         assert chunks[-1].message_metadata is not UNSET
 
 
+DENIED_BESIDE_A_BROWSER_CALL = [
+    [
+        model(call("c1", "gated", n=1), call("c2", "browser", n=1), long_running_tool_ids={"c2"}),
+        asked(types.FunctionCall(id="c1", name="gated", args={})),
+        placeholder("c1"),
+    ],
+    [verdict(c1=False), answered(response("c1", REJECTED))],
+]
+"""The person has denied one call; the page has not executed the other one of the step yet."""
+
+
 @thorough
 @given(streams())
-def test_nothing_is_left_open_but_what_waits_for_someone(streamed: Streamed) -> None:
+@example(Streamed(DENIED_BESIDE_A_BROWSER_CALL))
+def test_only_pending_calls_are_left_open(streamed: Streamed) -> None:
     assert streamed.message is not None
     for part in streamed.message.parts:
         if isinstance(part, TextPart | ReasoningPart):
@@ -223,8 +254,36 @@ def test_nothing_is_left_open_but_what_waits_for_someone(streamed: Streamed) -> 
         if isinstance(part, ToolPart) and part.type == "tool-server":
             assert part.state in ("output-available", "output-error")
             assert part.preliminary is UNSET
-        if isinstance(part, ToolPart) and part.type == "tool-gated":
-            assert part.state != "approval-responded"
+        if isinstance(part, ToolPart) and part.state == "approval-responded":
+            assert _is_denied(part)
+            assert any(one.state in ("input-available", "approval-requested") for one in _step_of(part, streamed))
+
+
+def test_a_denied_call_gets_its_output_once_the_page_has_executed_the_other_call() -> None:
+    before = Streamed(DENIED_BESIDE_A_BROWSER_CALL)
+    after = Streamed([*DENIED_BESIDE_A_BROWSER_CALL, [from_browser("c2", {"n": 2})]])
+
+    assert _states(before) == {"c1": "approval-responded", "c2": "input-available"}
+    assert _states(after) == {"c1": "output-denied", "c2": "output-available"}
+
+
+def _states(streamed: Streamed) -> dict[str, str]:
+    assert streamed.message is not None
+    return {part.tool_call_id: part.state for part in streamed.message.parts if isinstance(part, ToolPart)}
+
+
+def _step_of(call_part: ToolPart, streamed: Streamed) -> list[ToolPart]:
+    """The tool parts of the step that a call belongs to."""
+    assert streamed.message is not None
+    step: list[ToolPart] = []
+    for part in streamed.message.parts:
+        if isinstance(part, StepStartPart):
+            if call_part in step:
+                break
+            step = []
+        elif isinstance(part, ToolPart):
+            step.append(part)
+    return step
 
 
 @thorough

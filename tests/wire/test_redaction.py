@@ -1,4 +1,4 @@
-"""What is kept out of a recording."""
+"""Secrets and media are redacted from recordings."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ from adkwire.wire.redaction import HIDDEN, Secrets, is_suspicious, redact, witho
         *("access_key", "privateKey", "credentials", "bearer", "token", "access_token", "idToken", "tokens"),
     ],
 )
-def test_values_under_telling_names(name: str) -> None:
+def test_values_under_names_of_secrets(name: str) -> None:
     value = {"a": [{name: "hush"}, {name: {"deep": "hush"}}, {name: ["hush"]}]}
     assert is_suspicious(json.dumps(value).encode())
     assert redact(value) == {"a": [{name: HIDDEN}, {name: HIDDEN}, {name: HIDDEN}]}
@@ -31,7 +31,7 @@ def test_numbers_may_be_passwords_but_counts_of_tokens_are_none() -> None:
     "value",
     [{"secretary": None}, {"text": "my password is"}, ["token"], ("a",), "{not json: password", 7, None, b"short", {}],
 )
-def test_what_has_none_is_returned_itself(value: object) -> None:
+def test_a_value_without_secrets_is_returned_itself(value: object) -> None:
     assert redact(value) is value
 
 
@@ -62,7 +62,7 @@ def test_known_values_in_every_form() -> None:
     assert not Secrets(["short"])
 
 
-def test_the_longer_of_two_is_covered_whole() -> None:
+def test_the_longer_of_two_secrets_is_covered_completely() -> None:
     secrets = Secrets(["canary", "canary-and-more"])
     assert secrets.cover(b"canary-and-more canary") == b"[redacted] [redacted]"
     assert secrets.cover_text("canary-and-more canary") == "[redacted] [redacted]"
@@ -71,5 +71,5 @@ def test_the_longer_of_two_is_covered_whole() -> None:
 @pytest.mark.parametrize(
     ("text", "end"), [("my can", "can"), ("c", "c"), ("canary", ""), ("my cat", ""), ("", ""), ("cacana", "cana")]
 )
-def test_what_may_go_on(text: str, end: str) -> None:
-    assert Secrets(["canary"]).may_go_on(text) == end
+def test_the_beginning_of_a_secret_at_the_end_of_a_text(text: str, end: str) -> None:
+    assert Secrets(["canary"]).begun_at_end(text) == end

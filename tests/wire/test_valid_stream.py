@@ -86,7 +86,7 @@ def test_a_wait_an_error_and_a_tool_of_the_provider_need_no_step_behind_them() -
         ([START, c.StartStep(), CALL, OUTPUT, c.FinishStep(), *STEP, c.Finish()], "would send again for ever"),
     ],
 )  # fmt: skip
-def test_a_bad_stream_is_told_where_and_why(chunks: list[Chunk], why: str) -> None:
+def test_the_error_of_a_bad_stream_names_place_and_reason(chunks: list[Chunk], why: str) -> None:
     with pytest.raises(AssertionError, match=why):
         assert_valid_stream(chunks)
 
@@ -101,7 +101,7 @@ def test_a_bad_stream_is_told_where_and_why(chunks: list[Chunk], why: str) -> No
         ('{"type":"text-start","id":"t","providerMetadata":null}', "chunk 1: "),
     ],
 )
-def test_bad_bytes_are_told_where_and_why(data: str, why: str) -> None:
+def test_the_error_of_bad_bytes_names_place_and_reason(data: str, why: str) -> None:
     with pytest.raises(AssertionError, match=why):
         assert_valid_stream(sse('{"type":"start"}', data, '{"type":"finish"}'))
 

@@ -1,4 +1,4 @@
-"""A model that streams N equal pieces of text and then their sum, where N is what the user wrote."""
+"""An agent whose model streams N equal pieces of text and then the whole text; N is the user's message."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,27 +13,27 @@ PIECE = "lorem ipsum dolor si"
 
 
 class FloodModel(BaseLlm):
-    """Emits all it has at once; like a real model it lets others run before each piece."""
+    """A model that streams without delay; like a real model it lets other tasks run before each piece."""
 
     model: str = "flood"
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        count = _wanted(llm_request)
+        count = _piece_count(llm_request)
         for _ in range(count):
             await asyncio.sleep(0)
-            yield LlmResponse(content=_said(PIECE), partial=True)
+            yield LlmResponse(content=_content(PIECE), partial=True)
         usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=1, candidates_token_count=count)
-        yield LlmResponse(content=_said(PIECE * count), finish_reason=types.FinishReason.STOP, usage_metadata=usage)
+        yield LlmResponse(content=_content(PIECE * count), finish_reason=types.FinishReason.STOP, usage_metadata=usage)
 
 
-def _wanted(request: LlmRequest) -> int:
+def _piece_count(request: LlmRequest) -> int:
     parts = request.contents[-1].parts or []
     return int(parts[0].text or "0")
 
 
-def _said(text: str) -> types.Content:
+def _content(text: str) -> types.Content:
     return types.Content(role="model", parts=[types.Part(text=text)])
 
 

@@ -1,4 +1,4 @@
-"""A live model that answers every piece of sound with as many pieces as the first byte of it says."""
+"""An agent whose live model answers a piece of audio with as many pieces as the first byte of it says."""
 
 import asyncio
 import struct
@@ -13,37 +13,37 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 MARK = struct.Struct("<BxxxId")
-"""How a piece begins: answers wanted, what the client counts by, when it was sent. Answers begin with it, too."""
+"""The beginning of a piece and of its answers: number of answers, number of the piece, time at which it was sent."""
 HEARD = struct.Struct("<I")
-"""What follows in an answer: how many pieces were heard so far."""
+"""What follows in an answer: the number of pieces that the model has received."""
 HEARING, SPEECH = 640, 960
-"""Bytes of 20 ms: 16 kHz in, 24 kHz out."""
+"""Bytes of 20 ms of audio: to the model (16 kHz) and from the model (24 kHz)."""
 
 
 class VoiceConnection(BaseLlmConnection):
-    """One conversation."""
+    """One live connection."""
 
     def __init__(self) -> None:
         self._out: asyncio.Queue[LlmResponse | None] = asyncio.Queue()
         self._heard = 0
 
     async def send_history(self, history: list[types.Content]) -> None:
-        """Nothing that was said before matters."""
+        """Ignore the history."""
 
     async def send_content(self, content: types.Content) -> None:
-        """It does not read."""
+        """Ignore messages."""
 
     async def send_realtime(self, blob: RealtimeInput) -> None:
-        """Listen; when nobody speaks any more, the turn is over."""
+        """Answer audio; end the turn when the user stops speaking."""
         if isinstance(blob, types.Blob) and blob.data:
             self._heard += 1
             for _ in range(blob.data[0]):
-                self._out.put_nowait(_spoken(blob.data, self._heard))
+                self._out.put_nowait(_response(blob.data, self._heard))
         elif isinstance(blob, types.ActivityEnd):
             self._out.put_nowait(LlmResponse(turn_complete=True))
 
     async def receive(self) -> AsyncGenerator[LlmResponse, None]:
-        """What it says, up to the end of the turn; like a real model it lets others run before each piece."""
+        """Yield the responses of a turn; like a real model it lets other tasks run before each piece."""
         while (response := await self._out.get()) is not None:
             await asyncio.sleep(0)
             yield response
@@ -51,18 +51,18 @@ class VoiceConnection(BaseLlmConnection):
                 return
 
     async def close(self) -> None:
-        """Say nothing more."""
+        """End `receive`."""
         self._out.put_nowait(None)
 
 
 class VoiceModel(BaseLlm):
-    """The model of both sides."""
+    """The model for adkwire and for the bare live server."""
 
     model: str = "voice"
 
     @asynccontextmanager
     async def connect(self, llm_request: LlmRequest) -> AsyncGenerator[BaseLlmConnection, None]:
-        """Begin a conversation."""
+        """Open a live connection."""
         connection = VoiceConnection()
         try:
             yield connection
@@ -72,12 +72,12 @@ class VoiceModel(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """It only talks."""
+        """Answer requests with one text: this model is for live connections."""
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Speak.")]))
 
 
-def _spoken(piece: bytes, heard: int) -> LlmResponse:
-    pcm = (piece[: MARK.size] + HEARD.pack(heard)).ljust(SPEECH, b"\0")
+def _response(piece: bytes, received: int) -> LlmResponse:
+    pcm = (piece[: MARK.size] + HEARD.pack(received)).ljust(SPEECH, b"\0")
     sound = types.Blob(data=pcm, mime_type="audio/pcm;rate=24000")
     return LlmResponse(content=types.Content(role="model", parts=[types.Part(inline_data=sound)]))
 

@@ -1,1 +1,1 @@
-"""The agent that answers when no other is given: tools, pictures, and a model that needs no network."""
+"""The agent that `adkwire serve` runs when no other is named, with an offline model that needs no network."""

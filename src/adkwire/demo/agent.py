@@ -1,4 +1,4 @@
-"""The demo agent: Gemini when there is a key, else the offline model."""
+"""The demo agent: on Gemini when an API key is set, else on the offline model."""
 
 import functools
 import os
@@ -9,13 +9,13 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.tools.function_tool import FunctionTool
 
 from adkwire import Policy, Rule
-from adkwire.demo.model import OfflineModel
+from adkwire.demo.offline_model import OfflineModel
 from adkwire.demo.tools import change_bgm, draw, get_location, get_timezone, get_weather, process_payment
 
 DEFAULT_MODEL = "gemini-3.5-flash"
 DEFAULT_LIVE_MODEL = "gemini-3.1-flash-live-preview"
 POLICY = Policy([Rule("process_payment", "ask", grant="never", retry=True)])
-"""Each payment is asked for by itself. It may be retried: the tool uses the call's id as its idempotency key."""
+"""Every payment asks for approval. A payment may be retried: the tool uses the call's id as its idempotency key."""
 
 _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _INSTRUCTION = (
@@ -26,12 +26,12 @@ _INSTRUCTION = (
 
 
 def is_offline(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the demo agent runs on the offline model: no API key is set."""
+    """Return whether the demo agent runs on the offline model, because no API key is set."""
     return not any(environ.get(key) for key in _KEYS)
 
 
 def build_agent(environ: Mapping[str, str] = os.environ) -> LlmAgent:
-    """The demo agent for this environment. `ADKWIRE_MODEL` and `ADKWIRE_LIVE_MODEL` choose other Gemini models."""
+    """Return the demo agent. `ADKWIRE_MODEL` and `ADKWIRE_LIVE_MODEL` in the environment name other Gemini models."""
     return LlmAgent(
         name="demo",
         description="Shows text, tools, approvals and pictures.",
@@ -49,7 +49,7 @@ def build_agent(environ: Mapping[str, str] = os.environ) -> LlmAgent:
 
 
 def _gemini(environ: Mapping[str, str]) -> BaseLlm:
-    from adkwire.demo.gemini import DemoGemini  # heavy; without a key nobody needs it
+    from adkwire.demo.demo_gemini import DemoGemini  # slow to import, and not needed without a key
 
     return DemoGemini(
         model=environ.get("ADKWIRE_MODEL") or DEFAULT_MODEL,
@@ -63,7 +63,7 @@ def _root_agent() -> LlmAgent:
 
 
 def __getattr__(name: str) -> LlmAgent:
-    # ADK looks for this name in an agent's module; made on demand, because a key may be set after the import.
+    # ADK reads this name from an agent's module. The agent is made on demand: a key may be set after the import.
     if name == "root_agent":
         return _root_agent()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

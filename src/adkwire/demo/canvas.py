@@ -1,4 +1,4 @@
-"""A small drawing surface in pure Python: smooth-edged convex shapes, blended, saved as PNG."""
+"""A drawing canvas in pure Python: blends convex shapes with smooth edges and encodes a PNG."""
 
 import math
 import struct
@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 Colour = tuple[float, float, float]
 Span = Callable[[float], tuple[float, float] | None]
-"""A convex shape: where it begins and ends on the line at height y, or None when it does not touch it."""
+"""A convex shape: a function from a height y to where the shape begins and ends there, or None outside the shape."""
 
-_LINES = (0.125, 0.375, 0.625, 0.875)  # Each row of pixels is sampled on four lines: smooth edges.
+_LINES = (0.125, 0.375, 0.625, 0.875)
+"""Heights within a row of pixels at which shapes are sampled, for smooth edges."""
 
 
 def ellipse(x: float, y: float, rx: float, ry: float) -> Span:
-    """An ellipse around a centre."""
+    """Return an ellipse around a centre."""
 
     def span(line: float) -> tuple[float, float] | None:
         share = 1 - ((line - y) / ry) ** 2
@@ -23,7 +24,7 @@ def ellipse(x: float, y: float, rx: float, ry: float) -> Span:
 
 
 def polygon(*points: tuple[float, float]) -> Span:
-    """A convex polygon."""
+    """Return a convex polygon."""
     edges = list(zip(points, (*points[1:], points[0]), strict=True))
 
     def span(line: float) -> tuple[float, float] | None:
@@ -38,14 +39,14 @@ def polygon(*points: tuple[float, float]) -> Span:
 
 
 def stroke(x0: float, y0: float, x1: float, y1: float, width: float) -> Span:
-    """A straight line of some width."""
+    """Return a straight line of a width."""
     length = math.hypot(x1 - x0, y1 - y0)
     dx, dy = (y1 - y0) / length * width / 2, (x1 - x0) / length * width / 2
     return polygon((x0 + dx, y0 - dy), (x1 + dx, y1 - dy), (x1 - dx, y1 + dy), (x0 - dx, y0 + dy))
 
 
 class Canvas:
-    """Rows of pixels, each as three planes: a whole span is blended by one `bytes.translate`, not pixel by pixel."""
+    """Rows of pixels. A row has three planes, so that one `bytes.translate` blends a whole span of it."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width = width
@@ -60,7 +61,7 @@ class Canvas:
                 plane[:] = bytes([_byte(start + (end - start) * share)]) * self.width
 
     def fill(self, shape: Span, colour: Colour, alpha: float = 1.0) -> None:
-        """Blend a shape in."""
+        """Blend a shape into the canvas."""
         inside = [_blend(channel, alpha) for channel in colour]
         for y, row in enumerate(self._rows):
             spans = [shape(y + line) for line in _LINES]
@@ -76,7 +77,7 @@ class Canvas:
                     plane[x] = _byte((plane[x] * (1 - covered)) / 255 + channel * covered)
 
     def png(self) -> bytes:
-        """The picture as a PNG file."""
+        """Return the canvas as a PNG file."""
         header = struct.pack(">IIBBBBB", self.width, self.height, 8, 2, 0, 0, 0)
         pixels = zlib.compress(b"".join(self._scanlines()), 9)
         return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", pixels) + _chunk(b"IEND", b"")

@@ -1,9 +1,9 @@
-"""What a sentence asks for, in English and Japanese. Pure: a text in, intents out.
+"""Finds the intents in a message of the user, in English and Japanese. Pure: a text in, intents out.
 
-English is cut into clauses at commas, full stops and *and*; each clause is held against `_ENGLISH`. A clause that is
-nothing by itself may continue the one before it (`weather in Tokyo and Paris`, `pay 10 to Ann and 20 to Bob`).
-Japanese has no spaces to cut at, so `_JAPANESE` is searched in the whole text, and what it finds is taken out before
-English is tried. `then` and `それから` divide what is asked into stages, one after the other.
+English is cut into clauses at commas, full stops and *and*; each clause is matched with the rules `_ENGLISH`. A clause
+that no rule matches may continue the one before it (`weather in Tokyo and Paris`, `pay 10 to Ann and 20 to Bob`).
+Japanese has no spaces to cut at, so the rules `_JAPANESE` search the whole text; their matches are removed from it
+before the English rules are tried. `then` and `それから` divide the intents into stages, one after the other.
 """
 
 import re
@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from adkwire.demo import names
+from adkwire.demo import known_names
 
-COUNT_LIMIT = 1000  # A longer count is a flood, not a demonstration.
-TEXT_LIMIT = 1000  # What is asked for stands at the beginning; a pasted book is not worth searching.
+COUNT_LIMIT = 1000
+"""The highest number that the model counts to."""
+TEXT_LIMIT = 1000
+"""Characters of a message that are searched: the intents of a very long message are at its beginning."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ _Build = Callable[[re.Match[str]], Iterable[Intent]]
 
 @dataclass(frozen=True)
 class _Rule:
-    """A pattern, what it means, and what a clause after it may be short for."""
+    """A pattern, the intents of a match, and the intents of a following clause that continues the matched one."""
 
     pattern: re.Pattern[str]
     build: _Build
@@ -64,7 +66,7 @@ class _Rule:
 
 
 def understand(text: str) -> list[list[Intent]]:
-    """What a text asks for, stage by stage; an empty list when nothing was understood."""
+    """Return the intents in a text, stage by stage; an empty list when there are none."""
     text = unicodedata.normalize("NFKC", text[:TEXT_LIMIT]).replace("’", "'")
     if thought := _THINK.search(text):
         return [[Ponder((thought["en"] or thought["ja"]).strip(" .!?。、"))]]
@@ -74,10 +76,10 @@ def understand(text: str) -> list[list[Intent]]:
 
 def _understand_stage(text: str) -> list[Intent]:
     found: list[tuple[int, Intent]] = []
-    for rule in _JAPANESE if names.is_japanese(text) else []:
+    for rule in _JAPANESE if known_names.is_japanese(text) else []:
         for match in rule.pattern.finditer(text):
             found += [(match.start(), intent) for intent in rule.build(match)]
-        # A clause boundary of the same length, so that positions stay true and the rest is cut there.
+        # Replaced by a clause boundary of the same length, so that the positions of later matches stay correct.
         text = rule.pattern.sub(lambda m: "." * (len(m[0]) - 1) + "\n", text)
     found += _english(text)
     return _without_repeats(intent for _, intent in sorted(found, key=lambda item: item[0]))
@@ -108,7 +110,7 @@ def _clauses(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _without_repeats(intents: Iterable[Intent]) -> list[Intent]:
-    """Two different phrasings may hit the same wish; two equal payments are two payments."""
+    """Drop repeated intents, which two rules may find in one phrase; but two equal payments are two payments."""
     kept: list[Intent] = []
     for intent in intents:
         if intent not in kept or (isinstance(intent, Use) and intent.tool == "process_payment"):
@@ -121,7 +123,7 @@ _THINK = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _STAGES = re.compile(r"[,;.]?\s*\b(?:and\s+)?then\b\s*,?|[、。]?(?:それから|その後に?|そのあとに?)、?", re.IGNORECASE)
-# A comma inside 1,000, a point inside 2.50 or after an abbreviation is no boundary.
+# A comma in 1,000 and a point in 2.50 or after an abbreviation are no boundaries.
 _BOUNDARY = re.compile(
     r"[;!?\n、。]|,(?!\d{3}\b)|(?<!\bSt)(?<!\bMr)(?<!\bMs)(?<!\bDr)(?<!\bMrs)(?<!\bno)\.(?!\d)"
     r"|\s(?:and|plus|also)\s|\s*&\s*",
@@ -137,7 +139,7 @@ _CURRENCIES = {
 _CURRENCY_OF = {word: code for code, spellings in _CURRENCIES.items() for word in spellings}
 _SYMBOL = "|".join(re.escape(word) for word in ("us$", "$", "€", "£", "¥"))
 _UNIT = "|".join(sorted((re.escape(w) for w in _CURRENCY_OF if w[-1].isalpha()), key=len, reverse=True))
-# Guarded on both sides: a part of an amount is not the amount.
+# Looks at both sides, so that a part of a longer number is not matched.
 _NUMBER = r"(?<![\d.,])(?:\d{1,3}(?:,\d{3}){1,3}|\d{1,12})(?:\.\d{1,2})?(?![.,]?\d)"
 _MONEY = rf"(?P<symbol>{_SYMBOL})?\s*(?P<number>{_NUMBER})\s*(?P<scale>万|千)?\s*(?P<unit>{_UNIT})?(?![\w%])"
 _MONEY_JA = rf"(?P<symbol>{_SYMBOL})?\s*(?P<number>{_NUMBER})\s*(?P<scale>万|千)?\s*(?P<unit>{_UNIT})?"
@@ -155,7 +157,7 @@ _FILLER = re.compile(
 
 
 def _trim(words: str) -> str:
-    """Cut off what people say after the thing they ask for."""
+    """Cut off polite and temporal words at the end, such as `please` or `today`."""
     words = words.strip(" .:")
     while (shorter := _TAIL.sub("", words)) != words:
         words = shorter
@@ -165,7 +167,7 @@ def _trim(words: str) -> str:
 def _weather(location: str) -> list[Intent]:
     name = _trim(location)
     known = name and not _FILLER.fullmatch(name) and name not in _TIMES
-    return [Use("get_weather", {"location": names.place(name)})] if known else []
+    return [Use("get_weather", {"location": known_names.place(name)})] if known else []
 
 
 def _more_weather(clause: str, _: Intent) -> list[Intent]:
@@ -176,9 +178,9 @@ def _more_weather(clause: str, _: Intent) -> list[Intent]:
 def _pay(match: re.Match[str]) -> list[Intent]:
     amount = float(match["number"].replace(",", "")) * _SCALES.get(match["scale"] or "", 1)
     args: dict[str, Any] = {"amount": int(amount) if amount.is_integer() else amount}
-    args["recipient"] = names.person(_trim(match["who"]))
+    args["recipient"] = known_names.person(_trim(match["who"]))
     word = (match["symbol"] or match["unit"] or "usd").lower()
-    # The tool's default is not spelled out.
+    # USD is the tool's default and is left out of the arguments.
     if (currency := _CURRENCY_OF[word]) != "USD":
         args["currency"] = currency
     return [Use("process_payment", args)]
@@ -193,7 +195,7 @@ def _more_pay(clause: str, previous: Intent) -> list[Intent]:
     name = re.sub(r"^to\s+", "", clause, flags=re.IGNORECASE)
     if not isinstance(previous, Use) or _FILLER.fullmatch(name) or len(name.split()) > 2 or re.search(r"\d", name):
         return []
-    return [Use("process_payment", {**previous.args, "recipient": names.person(_trim(name))})]
+    return [Use("process_payment", {**previous.args, "recipient": known_names.person(_trim(name))})]
 
 
 _ARTICLE = re.compile(r"^(?:an?|the|some|my)\s+", re.IGNORECASE)
@@ -209,13 +211,13 @@ def _more_draw(clause: str, _: Intent) -> list[Intent]:
 
 
 def _count(match: re.Match[str]) -> list[Intent]:
-    # Digits beyond the limit's own are not worth reading: int() of a flood is slow.
+    # int() of very many digits is slow, and nine digits are already over the limit.
     return [Count(max(1, min(int(match["to"][:9]), COUNT_LIMIT)))]
 
 
 def _music(match: re.Match[str]) -> list[Intent]:
-    said = match["track"].lower()
-    return [Use("change_bgm", {"track": {"zero": 0, "one": 1}.get(said, int(said) if said.isdigit() else 0)})]
+    track = match["track"].lower()
+    return [Use("change_bgm", {"track": {"zero": 0, "one": 1}.get(track, int(track) if track.isdigit() else 0)})]
 
 
 def _always(intent: Intent) -> _Build:
@@ -271,12 +273,12 @@ _ENGLISH = [
 ]
 
 _TIMES = {"今日", "明日", "明後日", "昨日", "今", "現在", "今夜", "今週", "週末", "本日", "最近", "today", "tomorrow"}
-# Names have a length: without it a long paste is searched from every position to its end.
+# The lengths are limited: otherwise a long text would be searched from every position to its end.
 _WORD = r"[一-龠々]{1,12}|[ァ-ヺー]{1,20}|[A-Za-z][A-Za-z .'-]{0,30}"
 _RUN = rf"{_WORD}|[ぁ-ん]{{2,12}}?"
 _TITLE = r"(?:さん|様|君|くん|ちゃん)?"
 _TRANSFER = r"(?:送金|送って|送る|送り|支払|払|振り?込)"
-# The verb may stand only once, at the end: 花子に10ドル、太郎に20ドル送金.
+# The verb may occur only once, at the end: 花子に10ドル、太郎に20ドル送金.
 _SENT = rf"(?:\s*を?\s*{_TRANSFER}|(?=.{{0,80}}{_TRANSFER}))"
 _NOW = r"(?:今日|明日|今すぐ|今)?"
 

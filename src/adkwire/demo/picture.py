@@ -1,4 +1,4 @@
-"""Paints a picture for any subject: an evening landscape whose colours and shapes come from the subject's name."""
+"""Draws a picture for any subject: an evening landscape whose colours and shapes depend on the subject's name."""
 
 import colorsys
 import hashlib
@@ -13,7 +13,7 @@ _CATS = ("cat", "kitten", "猫", "ネコ", "ねこ", "子猫")
 
 
 def paint(subject: str) -> bytes:
-    """A PNG of the subject; the same subject gives the same picture."""
+    """Return a PNG of the subject; the same subject gives the same picture."""
     chance = _chances(subject.strip().casefold())
     hue = next(chance)
     canvas = Canvas(WIDTH, HEIGHT)
@@ -29,13 +29,13 @@ def paint(subject: str) -> bytes:
 
 
 def is_cat(subject: str) -> bool:
-    """Whether the subject is a cat, in English or Japanese."""
+    """Return whether the subject is a cat, in English or Japanese."""
     words = subject.casefold().replace("cats", "cat").replace("kittens", "kitten").split()
     return any(cat in words if cat.isascii() else cat in subject for cat in _CATS)
 
 
 def _chances(seed: str) -> Iterator[float]:
-    """Endless numbers from 0 to 1, the same for the same seed in every process."""
+    """Yield endless numbers from 0 to 1, the same for the same seed in every process."""
     block = 0
     while True:
         yield from (byte / 255 for byte in hashlib.sha256(f"{block}:{seed}".encode()).digest())

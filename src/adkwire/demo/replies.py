@@ -1,4 +1,4 @@
-"""The sentences of the offline model, in English and Japanese. Pure: facts in, text out."""
+"""The sentences of the offline model's answers, in English and Japanese. Pure: facts in, text out."""
 
 import json
 import math
@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from adkwire.demo import images, names
+from adkwire.demo import known_names
+from adkwire.wire.media import dimensions, sniff
 
 Language = Literal["en", "ja"]
 
@@ -41,8 +42,8 @@ _TASKS: dict[str, dict[Language, str]] = {
     "draw": {"en": "draw the picture", "ja": "絵の作成"},
 }
 
-# A call that was not executed, or perhaps was, told by the words of its result.
-_OUTCOMES: list[tuple[str, dict[Language, str]]] = [
+# Sentences for a call that was not executed, or whose outcome is unknown, by a pattern of the error in its result.
+_UNEXECUTED: list[tuple[str, dict[Language, str]]] = [
     (
         r"(?:user|person) (?:refused|rejected|denied) (?:this|the) (?:tool )?call\b|\btool call is rejected",
         {
@@ -105,7 +106,7 @@ _CONDITIONS = {
 
 
 def result(tool: str, response: Mapping[str, Any], language: Language) -> str:
-    """One sentence about what a tool gave back."""
+    """Return a sentence about the result of a tool."""
     facts = {key: _readable(key, value) for key, value in _unwrapped(response).items()}
     if "error" in facts or facts.get("success") is False:
         return _failure(tool, facts, language)
@@ -114,30 +115,33 @@ def result(tool: str, response: Mapping[str, Any], language: Language) -> str:
     try:
         return _DONE[tool][language].format_map(facts)
     except KeyError:
-        shown = json.dumps(facts, ensure_ascii=False, default=str)
-        return f"{tool} gave: {shown}." if language == "en" else f"{tool} の結果: {shown}。"
+        result_json = json.dumps(facts, ensure_ascii=False, default=str)
+        return f"{tool} gave: {result_json}." if language == "en" else f"{tool} の結果: {result_json}。"
 
 
 def missing_tool(tool: str, language: Language) -> str:
-    """One sentence that says that the agent cannot do this."""
+    """Return a sentence that says that the agent does not have a tool."""
     if language == "ja":
         return f"このエージェントには {tool} というツールがないため、対応できません。"
     return f"This agent does not have the tool {tool}, so I cannot do that."
 
 
 def capabilities(tools: Collection[str], language: Language) -> str:
-    """What the model can do with these tools, as things to type."""
-    said = [example[language] for tool, example in _EXAMPLES if tool is None or tool in tools]
+    """Return a sentence with examples of what a user can type when the agent has these tools."""
+    examples = [example[language] for tool, example in _EXAMPLES if tool is None or tool in tools]
     if language == "ja":
         return (
-            "オフラインのデモモデルです。たとえば" + "".join(f"「{one}」" for one in said) + "と入力してみてください。"
+            "オフラインのデモモデルです。たとえば"
+            + "".join(f"「{one}」" for one in examples)
+            + "と入力してみてください。"
         )
-    return "I am the offline demo model. Try: " + ", ".join(f"“{one}”" for one in said) + "."
+    return "I am the offline demo model. Try: " + ", ".join(f"“{one}”" for one in examples) + "."
 
 
 def attachment(media_type: str, data: bytes, language: Language) -> str:
-    """One sentence with type, size and, for an image, dimensions of an attached file."""
-    size = images.dimensions(data)
+    """Return a sentence with type, size and, for an image, dimensions of an attached file."""
+    kind = sniff(data)
+    size = dimensions(kind, data) if kind is not None else None
     if language == "ja":
         pixels = f"、{size[0]}×{size[1]}ピクセル" if size else ""
         return f"添付ファイルは{media_type}、{len(data)}バイト{pixels}です。"
@@ -146,25 +150,25 @@ def attachment(media_type: str, data: bytes, language: Language) -> str:
 
 
 def sound(seconds: float, language: Language) -> str:
-    """What stands for the words of somebody who was heard, but not understood."""
+    """Return the transcript of speech: its length, because the offline model does not recognise speech."""
     return f"({seconds:.1f}秒の音声)" if language == "ja" else f"({seconds:.1f} seconds of sound)"
 
 
 def seconds_heard(text: str) -> str | None:
-    """How long somebody spoke, when a message is what `sound` says."""
+    """Return the length of the speech if a message is a transcript of `sound`, else None."""
     found = _SOUND.fullmatch(text)
     return found and found["seconds"]
 
 
 def heard(seconds: str, language: Language) -> str:
-    """One sentence about what was heard, and what to do instead."""
+    """Return a sentence about the length of the speech, and what to do instead of speaking."""
     if language == "ja":
         return f"{seconds}秒の音声が聞こえましたが、言葉は聞き取れません。文字で入力してください。"
     return f"I heard {seconds} seconds of sound, but I do not understand speech: please type what you want."
 
 
 def thought(topic: str, language: Language) -> tuple[str, str]:
-    """A line of reasoning about a topic, and the answer it leads to."""
+    """Return a thought about a topic, and the answer that follows from it."""
     if language == "ja":
         return (
             f"{topic}について考えます。まず知っていることを整理し、次に大切な点を選びます。",
@@ -177,33 +181,33 @@ def thought(topic: str, language: Language) -> tuple[str, str]:
 
 
 def quotation(language: Language) -> str:
-    """A text that rests on two sources."""
+    """Return a text that has two sources."""
     if language == "ja":
         return "ADKはエージェントを作るための枠組みで、AI SDKはその画面を作るための道具です。"
     return "ADK is a framework for building agents, and AI SDK is a toolkit for building their user interfaces."
 
 
 def _failure(tool: str, facts: Mapping[str, Any], language: Language) -> str:
-    told = [str(facts[key]).rstrip(".。") for key in ("error", "reason", "message") if facts.get(key)]
-    why = "; ".join(dict.fromkeys(told))
+    causes = [str(facts[key]).rstrip(".。") for key in ("error", "reason", "message") if facts.get(key)]
+    cause = "; ".join(dict.fromkeys(causes))
     task = _TASKS.get(tool, {"en": f"use {tool}", "ja": tool})[language]
-    for pattern, said in _OUTCOMES:
+    for pattern, sentence in _UNEXECUTED:
         if re.search(pattern, str(facts.get("error")), re.IGNORECASE):
             reason = str(facts.get("reason") or "").rstrip(".。")
-            return said[language].format(task=task, reason=_aside(reason, language))
+            return sentence[language].format(task=task, reason=_in_brackets(reason, language))
     if language == "ja":
-        return f"申し訳ありません、{task}はできませんでした" + (f"({why})。" if why else "。")
-    return f"Sorry, I could not {task}" + (f": {why}." if why else ".")
+        return f"申し訳ありません、{task}はできませんでした" + (f"({cause})。" if cause else "。")
+    return f"Sorry, I could not {task}" + (f": {cause}." if cause else ".")
 
 
-def _aside(reason: str, language: Language) -> str:
+def _in_brackets(reason: str, language: Language) -> str:
     if not reason:
         return ""
     return f"(理由: {reason})" if language == "ja" else f" ({reason})"
 
 
 def _readable(key: str, value: Any) -> Any:
-    """A fact as a person says it: 5.0 is 5, and a time of day needs no date."""
+    """Return a fact as a person writes it: 5.0 as 5, a time of day without the date."""
     match key, value:
         case "local_time", str():
             return _time_of_day(value)
@@ -225,15 +229,15 @@ def _time_of_day(moment: str) -> str:
 
 
 def _unwrapped(response: Mapping[str, Any]) -> dict[str, Any]:
-    """ADK wraps what is not an object in `result`; so may a browser."""
+    """Return the object in `result` if it is the only key: ADK and browsers may wrap a result so."""
     inner = response.get("result")
     return dict(cast("dict[str, Any]", inner) if isinstance(inner, dict) and len(response) == 1 else response)
 
 
 def _localised(facts: Mapping[str, Any]) -> dict[str, Any]:
-    changed = dict(facts)
-    if isinstance(where := facts.get("location"), str):
-        changed["location"] = names.in_japanese(where)
+    localised = dict(facts)
+    if isinstance(place := facts.get("location"), str):
+        localised["location"] = known_names.in_japanese(place)
     if isinstance(condition := facts.get("condition"), str):
-        changed["condition"] = _CONDITIONS.get(condition, condition)
-    return changed
+        localised["condition"] = _CONDITIONS.get(condition, condition)
+    return localised

@@ -1,4 +1,4 @@
-"""The tools of the demo agent: some run here, some in the browser, some ask first."""
+"""The tools of the demo agent: some run in the server, some in the browser, and some ask for approval."""
 
 import asyncio
 import hashlib
@@ -38,7 +38,7 @@ async def draw(subject: str) -> dict[str, Any]:
     Args:
         subject: What to draw, for example "a cat".
     """
-    # Painting takes a while; in a thread other chats go on.
+    # Drawing takes a while; in a thread it does not block other chats.
     png = await asyncio.to_thread(paint, subject)
     return {"subject": subject, "image": types.Part(inline_data=types.Blob(mime_type="image/png", data=png))}
 
@@ -67,7 +67,7 @@ async def process_payment(
 
 
 class Location(TypedDict):
-    """Where a device is."""
+    """The position of a device."""
 
     latitude: float
     longitude: float
@@ -75,14 +75,14 @@ class Location(TypedDict):
 
 
 class Playing(TypedDict):
-    """What the music does after a change."""
+    """The state of the background music after a change."""
 
     success: bool
     track: int
 
 
 class LocalTime(TypedDict):
-    """The clock of a device."""
+    """The time zone and local time of a device."""
 
     timezone: str
     local_time: str

@@ -1,1 +1,1 @@
-"""Waiting for a person or a browser."""
+"""The gate: calls that wait for a person or a browser, the policy, and tools that the browser executes."""

@@ -1,4 +1,4 @@
-"""Checks of what an owner configures: a mistake is one line that says where it is, what came and what is expected."""
+"""Checks of configured values: a mistake is a `ConfigError` of one line: where, what value, what is expected."""
 
 import json
 import math
@@ -12,35 +12,35 @@ from adkwire.errors import ConfigError
 
 @dataclass(frozen=True)
 class Shape:
-    """What a value must be like, and how that is said."""
+    """A requirement on a value, and its text for error messages."""
 
     fits: Callable[[object], bool]
     expected: str
 
 
 def one_of(names: Iterable[str]) -> Shape:
-    """One of some words."""
+    """Return the requirement that a value is one of some words."""
     known = tuple(names)
     return Shape(lambda value: isinstance(value, str) and value in known, f"one of {', '.join(known)}")
 
 
 def check(name: str, value: object, shape: Shape) -> None:
-    """Refuse a value that does not fit."""
+    """Raise `ConfigError` for a value that does not fit."""
     if not shape.fits(value):
-        raise ConfigError(f"{name} is {shown(value)}; expected {shape.expected}")
+        raise ConfigError(f"{name} is {quote(value)}; expected {shape.expected}")
 
 
 @contextmanager
 def at(place: str) -> Generator[None]:
-    """Put the place before what is wrong there."""
+    """Put a place in front of the messages of `ConfigError`s that are raised inside."""
     try:
         yield
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
 
 
-def shown(value: object) -> str:
-    """A value as a person wrote it, when it is short enough for one line."""
+def quote(value: object) -> str:
+    """Return a value for an error message: as it was written if that is short, else its type."""
     if is_object(value):
         return "an object" if value else "empty"
     if is_list(value):
@@ -52,15 +52,15 @@ def shown(value: object) -> str:
 
 
 def is_object(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    """Whether it is what JSON calls an object."""
+    """Return whether a value is an object of JSON."""
     return isinstance(value, Mapping)
 
 
 def is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether it is what JSON calls an array."""
+    """Return whether a value is an array of JSON."""
     return isinstance(value, list | tuple)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is what JSON calls a number. True is none, and neither are NaN and infinity."""
+    """Return whether a value is a number of JSON, which True, NaN and infinity are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf

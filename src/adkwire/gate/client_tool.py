@@ -1,7 +1,7 @@
-"""Tools that the page executes: declared here, never run here.
+"""Browser tools: declared on the server for the model, executed by the page.
 
 A `ClientTool` is a long-running ADK tool that returns nothing: in a resumable app ADK ends the run there and waits
-for the function response, which the browser gives.
+for the function response, which the browser sends.
 """
 
 import copy
@@ -28,16 +28,16 @@ Schema = Mapping[str, Any]
 Confirmation = bool | Callable[..., bool | Awaitable[bool]]
 
 _log = logging.getLogger(__name__)
-# What Gemini takes as the name of a function, without what the AI SDK could not carry in `tool-<name>`.
+# What Gemini accepts as the name of a function, and the AI SDK in `tool-<name>`.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 class ClientTool(BaseTool):
     """A tool that runs in the browser, for schemas that are known only at run time; else see `client_tool`.
 
-    `parameters` and `output` are JSON schemas: of the arguments, always an object, and of what the browser gives
-    back. Without `output` anything is taken. `require_confirmation` is True, or a function of the tool's arguments
-    (and of `tool_context`, if it names that) that says whether a person is asked first.
+    `parameters` and `output` are JSON schemas: of the arguments, always an object, and of the browser's output. Without
+    `output` any output is accepted. `require_confirmation` is True, or a function of the tool's arguments (and of
+    `tool_context`, if it names that) that returns whether a person is asked first.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ClientTool(BaseTool):
                 f"ClientTool {name!r}: a name has up to 64 letters, digits and _ . - and begins with a letter or _."
             )
         if not description.strip():
-            raise ConfigError(f"ClientTool {name} needs a description: by it the model knows when to call the tool.")
+            raise ConfigError(f"ClientTool {name} needs a description: it tells the model when to call the tool.")
         if not _checked:
             _check_schemas(name, parameters, output)
         super().__init__(name=name, description=description, is_long_running=True)
@@ -64,33 +64,33 @@ class ClientTool(BaseTool):
         self.require_confirmation = require_confirmation
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
-        """Refused: there is nothing here to run."""
+        """Raise TypeError: the tool cannot be executed on the server."""
         raise TypeError(
             f"{self.name}() runs in the browser and cannot be called here; put it into the tools of an agent: "
             f"LlmAgent(tools=[{self.name}])."
         )
 
     def _get_declaration(self) -> types.FunctionDeclaration:
-        # As ADK's own function tools do: no schema at all when there is nothing to give.
+        # As ADK's own function tools do: no schema at all when there are no parameters.
         schema = copy.deepcopy(self.parameters) if self.parameters.get("properties") else None
         return types.FunctionDeclaration(name=self.name, description=self.description, parameters_json_schema=schema)
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> None:
-        """Nothing: the browser gives the result."""
+        """Return nothing: the browser sends the result."""
 
     async def check_require_confirmation(self, args: dict[str, Any], tool_context: ToolContext) -> bool:
-        """Never. If ADK asked, it would run the tool after the approval and tell the model that there is no result."""
+        """Return False: if ADK asked, it would run the tool after the approval and give the model an empty result."""
         return False
 
     async def asks(self, args: Mapping[str, Any], tool_context: ToolContext) -> bool:
-        """Whether a person must be asked before the browser gets this call. A condition that fails means yes."""
+        """Return whether a person must approve this call before the browser gets it; True if the condition fails."""
         if not callable(self.require_confirmation):
             return self.require_confirmation
         try:
             known = {**self._defaults(), **args, "tool_context": tool_context}
             verdict = self.require_confirmation(**_accepted(self.require_confirmation, known))
             return bool(await verdict if inspect.isawaitable(verdict) else verdict)
-        except Exception:  # noqa: BLE001 - a broken condition must not open the gate
+        except Exception:  # noqa: BLE001 - a broken condition must not let the call run
             _log.warning("require_confirmation of %s failed; the person is asked", self.name, exc_info=True)
             return True
 
@@ -124,11 +124,11 @@ def client_tool(
 def _declare(function: Callable[..., Any], *, require_confirmation: Confirmation) -> ClientTool:
     if not inspect.isfunction(function):
         raise ConfigError(f"@client_tool belongs on a plain function, not on {function!r}.")
-    where = _Place(function.__name__, function.__code__)
+    where = _Declaration(function.__name__, function.__code__)
     if not _is_empty(function.__code__):
         raise where.error("has a body, but it runs in the browser: leave only the docstring")
     if not (doc := inspect.getdoc(function)):
-        raise where.error("needs a docstring: by it the model knows when to call the tool")
+        raise where.error("needs a docstring: it tells the model when to call the tool")
     description, explained = _split_doc(doc)
     hints = _hints(function, where)
     return ClientTool(
@@ -141,8 +141,8 @@ def _declare(function: Callable[..., Any], *, require_confirmation: Confirmation
     )
 
 
-class _Place:
-    """Where a function is, for messages."""
+class _Declaration:
+    """The name and the place of a decorated function, for error messages."""
 
     def __init__(self, name: str, code: CodeType) -> None:
         self.text = f"@client_tool {name} ({code.co_filename}:{code.co_firstlineno})"
@@ -163,25 +163,25 @@ def _check_schemas(name: str, parameters: Schema, output: Schema | None) -> None
 
 
 def _accepted(function: Callable[..., Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the known arguments that a function takes."""
+    """Return those of the known arguments that a function takes."""
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return {name: value for name, value in known.items() if name in parameters or name != "tool_context"}
     return {name: value for name, value in known.items() if name in parameters}
 
 
-def _hints(function: Callable[..., Any], where: _Place) -> dict[str, Any]:
+def _hints(function: Callable[..., Any], where: _Declaration) -> dict[str, Any]:
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
         raise where.error(f"has an annotation that cannot be read: {error}") from error
     if "return" not in hints:
-        raise where.error("needs a return annotation: what the browser gives back, for example `-> dict[str, str]`")
+        raise where.error("needs a return annotation for the browser's output, for example `-> dict[str, str]`")
     return hints
 
 
 def _parameters(
-    signature: inspect.Signature, hints: Mapping[str, Any], explained: Mapping[str, str], where: _Place
+    signature: inspect.Signature, hints: Mapping[str, Any], explained: Mapping[str, str], where: _Declaration
 ) -> dict[str, Any]:
     adapters: dict[str, TypeAdapter[Any]] = {}
     for name, parameter in signature.parameters.items():
@@ -197,7 +197,7 @@ def _parameters(
     return {"type": "object", "properties": properties, **({"required": required} if required else {}), **shared}
 
 
-def _check_parameter(parameter: inspect.Parameter, hint: Any, where: _Place) -> None:
+def _check_parameter(parameter: inspect.Parameter, hint: Any, where: _Declaration) -> None:
     name = parameter.name
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise where.error(f"has the parameter {parameter}, but a model gives arguments by name: list them one by one")
@@ -207,15 +207,15 @@ def _check_parameter(parameter: inspect.Parameter, hint: Any, where: _Place) -> 
         raise where.error(f"needs an annotation for the parameter {name}, for example `{name}: str`")
 
 
-def _adapter(hint: Any, what: str, where: _Place) -> TypeAdapter[Any]:
+def _adapter(hint: Any, what: str, where: _Declaration) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(hint)
     except PydanticUserError as error:
         raise where.error(f"has a type that cannot be used for {what}: {_reason(error)}") from error
 
 
-def _schemas(adapters: Mapping[str, TypeAdapter[Any]], where: _Place) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schema of each parameter, and the definitions that they share."""
+def _schemas(adapters: Mapping[str, TypeAdapter[Any]], where: _Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of each parameter, and the definitions that they share."""
     if not adapters:
         return {}, {}
     try:
@@ -227,7 +227,7 @@ def _schemas(adapters: Mapping[str, TypeAdapter[Any]], where: _Place) -> tuple[d
     return {name: found[name, "validation"] for name in adapters}, shared
 
 
-def _output(hints: Mapping[str, Any], where: _Place) -> dict[str, Any] | None:
+def _output(hints: Mapping[str, Any], where: _Declaration) -> dict[str, Any] | None:
     if hints["return"] in (type(None), Any):
         return None
     adapter = _adapter(hints["return"], "the return value", where)
@@ -237,7 +237,7 @@ def _output(hints: Mapping[str, Any], where: _Place) -> dict[str, Any] | None:
         raise where.error(f"has a return type that JSON does not know: {_reason(error)}") from error
 
 
-def _default(adapter: TypeAdapter[Any], parameter: inspect.Parameter, where: _Place) -> Any:
+def _default(adapter: TypeAdapter[Any], parameter: inspect.Parameter, where: _Declaration) -> Any:
     try:
         adapter.validate_python(parameter.default)
     except ValidationError as error:
@@ -247,19 +247,19 @@ def _default(adapter: TypeAdapter[Any], parameter: inspect.Parameter, where: _Pl
 
 
 def _reason(error: PydanticUserError) -> str:
-    # The first sentence; the rest is advice for authors of pydantic models.
+    # Only the first sentence; the others are advice for authors of pydantic models.
     return re.split(r"\.\s", " ".join(str(error.message).split()))[0].rstrip(".")
 
 
 class _Plain(GenerateJsonSchema):
-    """Without the titles that pydantic makes of names: they say nothing twice, and the model pays for them."""
+    """A schema generator without titles: pydantic makes them of the names, and they only cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
 def _is_empty(code: CodeType) -> bool:
-    """Whether a function does nothing. By its bytecode: the source may not be there."""
+    """Return whether a function does nothing, by its bytecode: the source may be missing."""
     return _shape(code) in _EMPTY
 
 
@@ -269,7 +269,7 @@ def _shape(code: CodeType) -> list[tuple[str, object]]:
 
 
 def _bodies() -> Iterator[CodeType]:
-    """The bodies that are none, as this very Python compiles them."""
+    """Yield the code of functions that do nothing, as this version of Python compiles them."""
     for body in ("pass", "raise NotImplementedError", "raise NotImplementedError()", "raise NotImplementedError('')"):
         for kind in ("def", "async def"):
             compiled = compile(f"{kind} f(): {body}", "<empty>", "exec")
@@ -283,7 +283,7 @@ _ENTRY = re.compile(r"(?P<name>\w+)(?:\s*\([^)]*\))?:\s*(?P<text>.*)")
 
 
 def _split_doc(doc: str) -> tuple[str, dict[str, str]]:
-    """A docstring without its `Args:`, and what these say of each parameter."""
+    """Return a docstring without its `Args:`, and the description of each parameter there."""
     section = _ARGS.search(doc)
     if section is None:
         return doc, {}

@@ -2,7 +2,7 @@
 
 The arguments come from a model, which may send anything. So a condition has three outcomes: it holds, it does not hold,
 or it cannot be judged (`Unclear`), because the argument is missing or is of another type than the condition speaks of.
-What that means for the call is for the rule to say.
+The rule decides what that means for the call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,32 +11,32 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from adkwire.errors import ConfigError
-from adkwire.gate.checks import Shape, at, check, is_list, is_number, is_object, one_of, shown
+from adkwire.gate.checks import Shape, at, check, is_list, is_number, is_object, one_of, quote
 
 Conditions = dict[str, dict[str, Any]]
-"""Argument name → operator → what it is compared with."""
+"""Argument name → operator → operand."""
 
 
 class Unclear(Exception):
-    """The condition cannot be judged."""
+    """Raised when a condition cannot be judged."""
 
 
 def read(when: Mapping[Any, Any]) -> Conditions:
-    """Conditions as an owner wrote them, checked and copied; a plain value is short for `eq`."""
+    """Return checked copies of configured conditions; a plain value is short for `eq`."""
     conditions: Conditions = {}
-    for name, given in when.items():
-        with at(f"when {shown(name)}"):
-            conditions[_name(name)] = _operators(name, given)
+    for name, configured in when.items():
+        with at(f"when {quote(name)}"):
+            conditions[_name(name)] = _operators(name, configured)
     return conditions
 
 
 def judge(args: Mapping[str, Any], name: str, operator: str, operand: Any) -> bool:
-    """Whether one condition holds; raises `Unclear` when that cannot be said."""
+    """Return whether one condition holds; raise `Unclear` when it cannot be judged."""
     return OPERATORS[operator].judge(_reach(args, name), operand)
 
 
 def _reach(args: Mapping[str, Any], name: str) -> Any:
-    # A dot always goes one object deeper: a key "a.b" that a model made up must not stand in for b inside a.
+    # A dot always goes one object deeper: a key "a.b" that a model made up must not replace b inside a.
     found: Any = args
     for key in name.split("."):
         if not is_object(found) or key not in found:
@@ -120,10 +120,10 @@ def _name(name: object) -> str:
     return name
 
 
-def _operators(name: str, given: object) -> dict[str, Any]:
-    if given is None or given == {}:
-        raise ConfigError(f"is {shown(given)}; expected a value, or operators such as eq")
-    operators = given if is_object(given) else {"eq": given}
+def _operators(name: str, configured: object) -> dict[str, Any]:
+    if configured is None or configured == {}:
+        raise ConfigError(f"is {quote(configured)}; expected a value, or operators such as eq")
+    operators = configured if is_object(configured) else {"eq": configured}
     return {operator: _operand(name, operator, operand) for operator, operand in operators.items()}
 
 
@@ -132,7 +132,7 @@ def _operand(name: str, operator: Any, operand: object) -> Any:
     if not known.fits(operator):
         nested = f'"{name}.{operator}"'
         raise ConfigError(
-            f"unknown operator {shown(operator)}; expected {known.expected} (a nested argument is written {nested})"
+            f"unknown operator {quote(operator)}; expected {known.expected} (a nested argument is written {nested})"
         )
     check(operator, operand, OPERATORS[operator].takes)
     with at(operator):
@@ -140,7 +140,7 @@ def _operand(name: str, operator: Any, operand: object) -> Any:
 
 
 def _copy(value: object) -> Any:
-    """A copy of a JSON value, so that nobody changes a rule later."""
+    """Return a copy of a JSON value, so that a rule cannot be changed later."""
     if is_list(value):
         return [_copy(each) for each in value]
     if is_object(value) and all(isinstance(key, str) for key in value):

@@ -1,8 +1,8 @@
-"""ToolGate: the one door of every call that waits. Nothing is executed that was not released here.
+"""ToolGate: keeps every call that waits for a person or a browser. No gated call is executed without its claim.
 
-A call is opened once, settled once and claimed once, each by a compare-and-set on its record; who comes second is told
-so. Somebody who is not the call's user, names another chat or message, or changed what was asked, learns nothing but
-that no call waits for the answer.
+A call is opened once, settled once and claimed once, each by a compare-and-set on its record; of several attempts all
+but the first are refused. An answer of another user, for another chat or message, or to a changed call is refused with
+one text, which does not say whether there is such a call.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from adkwire.gate.records import (
     OVER,
     UNDECIDED,
     Answer,
+    AnswerScope,
     AuditEntry,
-    Given,
     Json,
     PendingCall,
-    Scope,
     State,
-    bind,
+    UncheckedAnswer,
+    hash_args,
 )
 from adkwire.stores.base import CallRow, GateStore
 from adkwire.wire.chunks import encode_chunk
@@ -37,12 +37,14 @@ from adkwire.wire.javascript import iso
 logger = logging.getLogger("adkwire")
 
 CLOCK = "clock"
-"""Who answers a call that nobody answered in time."""
+"""The actor of answers to calls that nobody answered in time."""
+_MAX_EXPIRED_AT_ONCE = 100
+"""Calls that one `expire` reads and answers at most."""
 _decoder = msgspec.json.Decoder(PendingCall)
 
 
 class ToolGate:
-    """Opens, settles, claims and closes calls; keeps grants and the audit."""
+    """The gate of one worker: opens, settles, claims and ends calls, and keeps grants and the audit."""
 
     def __init__(
         self,
@@ -64,19 +66,19 @@ class ToolGate:
         self._changed = changed
         self._notes: set[asyncio.Task[None]] = set()
         self.worker = worker or secrets.token_hex(8)
-        """Whose records are this process's own."""
+        """The name of this worker in the records that it moves."""
 
     async def decide(self, user: str, chat: str, tool: str, args: Mapping[str, Json], *, asks: bool) -> Decision:
-        """What happens to a call: by the first rule that matches, then by what the user has granted."""
+        """Decide what happens to a call: by the first rule that matches, then by what the user has granted."""
         decision = self._policy.decide(tool, args, asks=asks)
         if decision.action == "ask" and decision.grant != "never":
-            grants = _grants(tool, bind(args))[:1] if decision.grant == "same-arguments" else _grants(tool, bind(args))
+            grants = _grants(tool, hash_args(args))[: 1 if decision.grant == "same-arguments" else 2]
             if await self._store.granted(user, chat, grants):
                 return dataclasses.replace(decision, action="allow", rule=f"granted; {decision.rule}")
         return decision
 
     async def note(self, call: PendingCall, verdict: str, outcome: str, actor: str) -> None:
-        """One line in the audit."""
+        """Add a line about a call to the audit."""
         answer = call.answer
         await self._write(
             call.user,
@@ -96,55 +98,58 @@ class ToolGate:
         )
 
     async def open(self, call: PendingCall, seconds: float | None) -> PendingCall:
-        """Let a call wait, for so many seconds. Opening it twice leaves the first record as it is."""
+        """Store a new call, which expires after `seconds`; return its record, or the one that is there already."""
         now = self._clock()
         wait = self._timeout if seconds is None else seconds
         expiry = now + wait if wait else None
         call = msgspec.structs.replace(call, asked_at=now, expires_at=expiry, worker=self.worker)
-        if not (await self._store.add(_row(call)) or await self._takes_place(call)):
+        if not (await self._store.add(_row(call)) or await self._replace_ended(call)):
             call = await self.get(call.user, call.chat, call.call) or call
         else:
             await self.note(call, "asked" if call.state is State.ASKED else "offered", "waiting", "agent")
-            self._changed(call)
+            self._notify(call)
         return call
 
-    async def _takes_place(self, call: PendingCall) -> bool:
-        """Some models number their calls anew in each answer: a question that is over makes room for the next."""
+    async def _replace_ended(self, call: PendingCall) -> bool:
+        """Replace a call that is over by a new one with its id: some models number their calls anew in each answer."""
         old = await self.get(call.user, call.chat, call.call)
         if old is None or old.state not in OVER or (old.message, old.ask) == (call.message, call.ask):
             return False
         return await self._store_move(msgspec.structs.replace(call, version=old.version)) is not None
 
-    async def settle(self, user: str, chat: str, call_id: str, given: Given, *, retry: bool = False) -> PendingCall:
-        """Take an answer, once. The same answer again changes nothing; any other comes too late.
+    async def settle(
+        self, user: str, chat: str, call_id: str, answer: UncheckedAnswer, *, retry: bool = False
+    ) -> PendingCall:
+        """Store the answer to a call and return the record; the same answer again changes nothing.
 
-        With `retry`, a yes to a call whose fate is unknown lets it run again, where its rule says so.
+        Any other answer to a call that has one is a `Conflict`. With `retry`, an approval lets an UNKNOWN call run
+        again, where its rule says so.
         """
         try:
             while True:
                 call = await self.get(user, chat, call_id)
                 if call is None:
                     raise NotFound(REFUSED)
-                if (after := self._judge.answered(call, given, self._clock(), retry=retry)) is None:
+                if (after := self._judge.answered(call, answer, self._clock(), retry=retry)) is None:
                     return call
                 if (stored := await self._store_move(after)) is not None:
                     break
         except RequestError as error:
             await self.refuse(user, chat, call_id, error.code)
             raise
-        return await self._settled(stored, given.scope if given.scope in stored.scopes else "once")
+        return await self._settled(stored, answer.scope if answer.scope in stored.scopes else "once")
 
     async def _release(self, call: PendingCall) -> None:
-        """Approve a waiting call by a grant, unless somebody or the clock was faster."""
+        """Approve a waiting call because of a new grant, unless it was answered or has expired meanwhile."""
         try:
-            after = self._judge.answered(call, Given(approved=True), self._clock(), retry=False)
+            after = self._judge.answered(call, UncheckedAnswer(approved=True), self._clock(), retry=False)
         except Conflict:
             return
         if after is not None and (stored := await self._store_move(after)) is not None:
             await self._settled(stored, "once")
 
     async def refuse(self, user: str, chat: str, call_id: str, why: str) -> None:
-        """Write down an answer that was not taken."""
+        """Log a refused answer, and add it to the audit."""
         logger.info("an answer to call %r in chat %s was refused: %s", call_id[:64], chat, why)
         entry = AuditEntry(
             at=iso(self._clock()),
@@ -159,40 +164,47 @@ class ToolGate:
         await self._write(user, chat, entry)
 
     async def expire(self) -> list[PendingCall]:
-        """Answer, for the clock, the calls whose time is over."""
+        """Answer calls whose time is over on behalf of the clock, and return them.
+
+        These are the earliest, a limited number at once: while there are more, `next_expiry` is in the past.
+        """
         now, expired = self._clock(), list[PendingCall]()
-        for row in await self._store.expiring(OPEN, now):
-            call = _record(row)
-            given = call.answer or Answer(actor=CLOCK, at=now)
-            answer = msgspec.structs.replace(given, actor=CLOCK, at=now, expired=True)
+        for row in await self._store.expiring(OPEN, now, _MAX_EXPIRED_AT_ONCE):
+            try:
+                call = _record(row)
+            except msgspec.DecodeError:
+                # Another version may have written it. It must not keep the others from expiring.
+                logger.exception("call %s in chat %s cannot be read, and does not expire", row.call, row.chat)
+                continue
+            answer = call.answer or Answer(actor=CLOCK, at=now)
+            answer = msgspec.structs.replace(answer, actor=CLOCK, at=now, expired=True)
             after = await self._store_move(call.moved(State.ANSWERED, answer=answer))
             if after is not None:
                 expired.append(await self._settled(after, "once"))
         return expired
 
     async def next_expiry(self) -> float | None:
-        """When the next call expires, by the clock; None when none does."""
-        rows = await self._store.expiring(OPEN, float("inf"))
-        return rows[0].expires_at if rows else None
+        """Return when the next call of any user expires; None when none does."""
+        return await self._store.next_expiry(OPEN)
 
     async def claim(self, user: str, chat: str, call_id: str, args: Mapping[str, Json]) -> PendingCall | None:
-        """Begin to execute an approved call. Only one ever gets it; None means: do not execute."""
+        """Move an approved call to EXECUTING and return it; None means that the caller must not execute it."""
         call = await self.get(user, chat, call_id)
         if call is None or not call.executes:
             return None
-        if call.bound != bind(args) or not self._judge.allows(call.tool, call.used):
+        if call.args_hash != hash_args(args) or not self._judge.allows(call.tool, call.final_args):
             await self._end(call, State.DONE, "not executed")
             return None
         return await self._store_move(call.moved(State.EXECUTING))
 
     async def finish(self, user: str, chat: str, call_id: str, outcome: str) -> None:
-        """Write down what came of a call that was executed, or whose answer has reached the agent."""
+        """End a call that was executed, or whose answer has reached the agent."""
         call = await self.get(user, chat, call_id)
         if call is not None and call.state in (State.EXECUTING, State.ANSWERED):
             await self._end(call, State.DONE, outcome)
 
     async def abandon(self, user: str, chat: str, call_id: str, why: str) -> bool:
-        """Its run is over without a result. Says whether it may have been executed: if so, its fate is unknown."""
+        """End a call whose run has ended without its result; return whether it may have been executed."""
         while (call := await self.get(user, chat, call_id)) is not None:
             after: PendingCall | None = call
             if call.state not in OVER:
@@ -204,8 +216,8 @@ class ToolGate:
         return True
 
     async def void(self, user: str, chat: str, why: str) -> list[PendingCall]:
-        """Take back everything in a chat that was not executed, whoever is about to answer it. Outputs that a browser
-        gave are kept."""
+        """End all calls of a chat that were not executed, and return them. Those with a browser's output are DONE, the
+        others VOID."""
         ended: list[PendingCall] = []
         while left := await self.undecided(user, chat):
             for call in left:
@@ -215,75 +227,75 @@ class ToolGate:
         return ended
 
     async def park(self, call: PendingCall) -> None:
-        """Its live conversation is over: from now on it has the time that a parked call has."""
+        """Make a held call a parked one, with the time that a parked call has to be answered."""
         expiry = self._clock() + self._timeout if self._timeout else None
         after = await self._store_move(msgspec.structs.replace(call, live=False, expires_at=expiry))
         if after is not None:
-            self._changed(after)
+            self._notify(after)
 
     async def executing(self, user: str, chat: str) -> list[PendingCall]:
-        """The calls of a chat that were begun and have not ended."""
+        """Return the calls of a chat that are being executed."""
         return await self._in_states(user, chat, {State.EXECUTING})
 
     async def reopen(self, call: PendingCall) -> None:
-        """The server stopped before an answer reached the agent: ask again."""
+        """Ask about a call again, because the server stopped before its answer reached the agent."""
         after = await self._store_move(call.moved(State.ASKED, answer=None))
         if after is not None:
-            self._changed(after)
+            self._notify(after)
 
     async def undecided(self, user: str, chat: str) -> list[PendingCall]:
-        """The calls of a chat that nothing was done about yet."""
+        """Return the calls of a chat of which nothing was executed yet."""
         return await self._in_states(user, chat, UNDECIDED)
 
     async def _in_states(self, user: str, chat: str, states: Collection[State]) -> list[PendingCall]:
-        return [_record(row) for row in await self._store.find(user, states) if row.chat == chat]
+        return [_record(row) for row in await self._store.find(user, states, chat)]
 
-    async def of(self, user: str, chat: str) -> list[PendingCall]:
-        """All calls of a chat, in their order."""
+    async def calls(self, user: str, chat: str) -> list[PendingCall]:
+        """Return all calls of a chat, in the order in which they were opened."""
         return [_record(row) for row in await self._store.calls(user, chat)]
 
     async def get(self, user: str, chat: str, call_id: str) -> PendingCall | None:
-        """One call of a chat."""
+        """Return one call of a chat; None when there is none."""
         row = await self._store.get(user, chat, call_id)
         return _record(row) if row is not None else None
 
     async def waiting(self, user: str) -> list[PendingCall]:
-        """The calls in all of a user's chats that somebody has to act on."""
+        """Return the calls in all chats of a user that a person or a browser has to act on."""
         return [_record(row) for row in await self._store.find(user, OPEN)]
 
     async def forget(self, user: str, chat: str) -> None:
-        """The chat is gone; its audit stays."""
+        """Drop the calls and grants of a deleted chat. Its audit stays."""
         await self._store.forget(user, chat)
 
     async def audit(self, user: str, chat: str) -> list[AuditEntry]:
-        """Who asked, who answered, what came of it; oldest first."""
-        return [msgspec.json.decode(line, type=AuditEntry) for line in await self._store.lines(user, chat)]
+        """Return the audit of a chat, oldest line first."""
+        return [msgspec.json.decode(line, type=AuditEntry) for line in await self._store.audit_lines(user, chat)]
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Wait for lines of the audit that are being written, and close the store."""
         await asyncio.gather(*self._notes)
         await self._store.close()
 
-    async def _settled(self, call: PendingCall, scope: Scope) -> PendingCall:
-        """An answer is taken: first those who wait for it are told, whatever may fail after that."""
+    async def _settled(self, call: PendingCall, scope: AnswerScope) -> PendingCall:
+        """Follow up a stored answer: first notify the listener, then write the audit and the grant, which may fail."""
         answer = call.answer
-        self._changed(call)
+        self._notify(call)
         if answer is not None:
             await self.note(call, answer.verdict, "waiting", answer.actor)
             if answer.approved and scope != "once":
                 await self._grant(call, scope)
         return call
 
-    async def _grant(self, call: PendingCall, scope: Scope) -> None:
-        """Remember a standing approval, and release with it the equal calls that wait already."""
-        bound = bind(call.used)
-        what = _grants(call.tool, bound)[0 if call.grant == "same-arguments" else 1]
+    async def _grant(self, call: PendingCall, scope: AnswerScope) -> None:
+        """Store a standing approval, and approve with it the calls that wait already and that it covers."""
+        args_hash = hash_args(call.final_args)
+        what = _grants(call.tool, args_hash)[0 if call.grant == "same-arguments" else 1]
         await self._store.grant(call.user, call.chat if scope == "chat" else "", what)
         for other in await self.waiting(call.user):
             if other.state is not State.ASKED or other.tool != call.tool or other.grant == "never":
                 continue
             here = scope == "always" or other.chat == call.chat
-            same = other.bound == bound or "same-arguments" not in (call.grant, other.grant)
+            same = other.args_hash == args_hash or "same-arguments" not in (call.grant, other.grant)
             if here and same:
                 await self._release(other)
 
@@ -296,13 +308,20 @@ class ToolGate:
             actor = answer.actor if answer is not None else call.user
             actor = "server" if outcome in ("interrupted", "failed", "unknown") else actor
             verdict = outcome if answer is None else answer.verdict
-            # A run that is stopped at this moment must not take the line with it.
+            # In a task of its own: the line is written also if the calling run is cancelled at this moment.
             note = asyncio.create_task(self.note(after, verdict, outcome, actor), name="adkwire-audit")
             self._notes.add(note)
             note.add_done_callback(self._notes.discard)
-            self._changed(after)
+            self._notify(after)
             await asyncio.shield(note)
         return after
+
+    def _notify(self, call: PendingCall) -> None:
+        """Call the listener with a call that has moved. The move is stored, so no error of the listener may undo it."""
+        try:
+            self._changed(call)
+        except Exception:
+            logger.exception("a listener failed when call %s in chat %s became %s", call.call, call.chat, call.state)
 
     async def _store_move(self, call: PendingCall) -> PendingCall | None:
         call = msgspec.structs.replace(call, worker=self.worker)
@@ -311,10 +330,10 @@ class ToolGate:
         return msgspec.structs.replace(call, version=call.version + 1)
 
     async def _write(self, user: str, chat: str, entry: AuditEntry) -> None:
-        """What was done is done, also when it cannot be written down: then the log has it."""
+        """Add a line to the audit. What it tells of is done, so if that fails, the server's log has the line."""
         try:
-            await self._store.write(user, chat, encode_chunk(entry))
-        except RequestError:
+            await self._store.add_audit_line(user, chat, encode_chunk(entry))
+        except Exception:
             logger.exception("a line of the audit of chat %s is lost: %s %s", chat, entry.call, entry.verdict)
 
 
@@ -334,6 +353,6 @@ def _row(call: PendingCall) -> CallRow:
     )
 
 
-def _grants(tool: str, bound: str) -> tuple[str, str]:
-    """The standing approvals that cover a call: for these arguments, and for any."""
-    return f"{tool} {bound}", tool
+def _grants(tool: str, args_hash: str) -> tuple[str, str]:
+    """Return the names of the grants that cover a call: for these arguments, and for any."""
+    return f"{tool} {args_hash}", tool

@@ -1,6 +1,6 @@
-"""Which calls run, which ask first, which are refused: ordered rules, and the first that matches decides.
+"""Policy: ordered rules that allow, ask about or deny calls; the first rule that matches a call decides.
 
-What cannot be judged never opens a door: it keeps an `allow` rule from matching, and `ask` and `deny` rules match.
+A condition that cannot be judged never lets a call run: an `allow` rule does not match then, `ask` and `deny` rules do.
 """
 
 import copy
@@ -16,14 +16,16 @@ import yaml
 
 from adkwire.errors import ConfigError
 from adkwire.gate import conditions
-from adkwire.gate.checks import Shape, at, check, is_list, is_number, is_object, one_of, shown
+from adkwire.gate.checks import Shape, at, check, is_list, is_number, is_object, one_of, quote
 
 Action = Literal["allow", "ask", "deny"]
-Scope = Literal["tool", "same-arguments", "never"]
+GrantCoverage = Literal["tool", "same-arguments", "never"]
+"""What a standing approval covers: a tool with any arguments, a tool with the same arguments, or nothing."""
 When = Mapping[str, Any] | Callable[[dict[str, Any]], bool]
+"""The conditions of a rule: operators by argument, or a function of the arguments."""
 
-# A question that outlives the calendar could not say when it expires; whoever means "never" leaves the timeout out.
-_LONGEST_TIMEOUT = 10 * 365 * 24 * 3600
+_MAX_TIMEOUT = 10 * 365 * 24 * 3600
+"""Seconds that a question may wait at most, since its end must be a date; without a timeout it waits for ever."""
 _TEXT = Shape(lambda value: value is None or (isinstance(value, str) and value.strip() != ""), "a text")
 _SHAPES = {
     "tool": Shape(
@@ -31,10 +33,10 @@ _SHAPES = {
         "one tool's name or a glob, without spaces",
     ),
     "action": one_of(get_args(Action)),
-    "grant": one_of(get_args(Scope)),
+    "grant": one_of(get_args(GrantCoverage)),
     "timeout": Shape(
-        lambda value: value is None or (is_number(value) and 0 < value <= _LONGEST_TIMEOUT),
-        f"seconds, more than 0 and at most {_LONGEST_TIMEOUT} (ten years)",
+        lambda value: value is None or (is_number(value) and 0 < value <= _MAX_TIMEOUT),
+        f"seconds, more than 0 and at most {_MAX_TIMEOUT} (ten years)",
     ),
     "hint": _TEXT,
     "reason": _TEXT,
@@ -44,7 +46,7 @@ _SHAPES = {
 
 @dataclass(frozen=True)
 class Rule:
-    """What to do with the calls of some tools, perhaps under conditions.
+    """An action for the calls of some tools, with or without conditions.
 
     Attributes:
         tool: The tool's name or a glob such as `delete_*`; upper and lower case differ.
@@ -54,16 +56,16 @@ class Rule:
         grant: What the answers "for this chat" and "always" cover: the `tool` with any arguments, only the
             `same-arguments`, or `never` anything, so that each call asks.
         timeout: Seconds until an unanswered question expires.
-        hint: Shown to the person who is asked.
-        reason: Told when the rule denies a call.
-        retry: Whether a call whose fate a crash left unknown may run again when the person asks for it.
+        hint: The text for the person who is asked.
+        reason: The text for the model and the page when the rule denies a call.
+        retry: Whether a person may let a call run again when a crash left it unknown whether it was executed.
     """
 
     tool: str
     action: Action
     _: KW_ONLY
     when: When | None = None
-    grant: Scope = "tool"
+    grant: GrantCoverage = "tool"
     timeout: float | None = None
     hint: str | None = None
     reason: str | None = None
@@ -75,13 +77,13 @@ class Rule:
         object.__setattr__(self, "when", _read_when(self.when))
 
     def applies(self, tool: str, args: Mapping[str, Any]) -> bool:
-        """Whether the rule is for this call."""
+        """Return whether the rule matches a call."""
         if not fnmatchcase(tool, self.tool):
             return False
         if self.when is None:
             return True
         if not is_object(self.when):
-            return self._called(args)
+            return self._judged_by_function(args)
         each = ((name, *condition) for name, operators in self.when.items() for condition in operators.items())
         return all(self._judged(args, *condition) for condition in each)
 
@@ -91,23 +93,23 @@ class Rule:
         except conditions.Unclear:
             return self.action != "allow"
 
-    def _called(self, args: Mapping[str, Any]) -> bool:
+    def _judged_by_function(self, args: Mapping[str, Any]) -> bool:
         function: Any = self.when
         try:
-            # A copy: looking at a call must not change it.
+            # A copy: the function must not change the call.
             answer = function(copy.deepcopy(dict(args)))
-        except Exception:  # noqa: BLE001 - whatever a user's function raises, it has not judged
+        except Exception:  # noqa: BLE001 - a function that fails has not judged the call
             answer = None
-        # Only a bool is a judgement. Anything else is a slip: no `return`, or a coroutine, which would count as true.
+        # Anything but a bool is a mistake: a missing `return`, or a coroutine, which would count as true.
         return answer if isinstance(answer, bool) else self.action != "allow"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do with a call; `rule` names what decided, for the audit."""
+    """The action for one call, with the settings of the rule that decided; `rule` names it."""
 
     action: Action
-    grant: Scope = "tool"
+    grant: GrantCoverage = "tool"
     timeout: float | None = None
     hint: str | None = None
     reason: str | None = None
@@ -117,7 +119,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Policy:
-    """Which calls run, ask first or are refused: the first rule that matches a call decides.
+    """Rules that allow, ask about or deny calls: the first rule that matches a call decides.
 
     Without a match a tool that declares a confirmation asks, and any other runs.
 
@@ -148,7 +150,7 @@ class Policy:
         object.__setattr__(self, "_named", tuple(named))
 
     def decide(self, tool: str, args: Mapping[str, Any], *, asks: bool) -> Decision:
-        """What to do with a call; `asks` is whether the tool itself declares a confirmation for it."""
+        """Return what to do with a call; `asks` is True if the tool itself declares a confirmation for it."""
         for name, rule in self._named:
             if rule.applies(tool, args):
                 return Decision(rule.action, rule.grant, rule.timeout, rule.hint, rule.reason, rule.retry, name)
@@ -156,7 +158,7 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path) -> "Policy":
-        """The policy in a TOML or YAML file; a `ConfigError` names the file, the place and what is expected."""
+        """Read a policy from a TOML or YAML file; a `ConfigError` names the file, the rule and what is expected."""
         with at(str(path)):
             try:
                 return _policy(_parsed(Path(path)))
@@ -179,25 +181,25 @@ def _read_when(when: When | None) -> When | None:
 
 
 def _is_collection(value: object) -> TypeGuard[Iterable[Any]]:
-    # A lone text is a collection too: of letters, one of which may be the glob that matches every tool.
+    # A string is a collection of letters, too, and one of them may be the glob that matches every tool.
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _listed(name: str, value: object) -> tuple[Any, ...]:
     if not _is_collection(value):
-        raise ConfigError(f"{name} is {shown(value)}; expected a list")
+        raise ConfigError(f"{name} is {quote(value)}; expected a list")
     return tuple(value)
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """The safe loader, which in addition refuses a key that is there twice: YAML would drop the first one silently."""
+    """A safe loader that also refuses duplicate keys, of which YAML would silently drop the first."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"the key {shown(key.value)} is there twice", problem_mark=key.start_mark
+                    problem=f"the key {quote(key.value)} is there twice", problem_mark=key.start_mark
                 )
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
@@ -233,8 +235,8 @@ def _explained(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _policy(given: object) -> Policy:
-    keys = _checked(given, _FILE_KEYS)
+def _policy(table: object) -> Policy:
+    keys = _checked(table, _FILE_KEYS)
     entries: Any = keys.pop("rule", [])
     check("rule", entries, Shape(is_list, "a list of rules ([[rule]] in TOML)"))
     rules: list[Rule] = []
@@ -252,13 +254,13 @@ def _rule(entry: object) -> Rule:
     return Rule(**keys)
 
 
-def _checked(given: object, known: Shape) -> dict[str, Any]:
-    """The keys of a table, all known, none without a value: a blank in YAML is a slip, not a wish for the default."""
-    if not is_object(given):
-        raise ConfigError(f"is {shown(given)}; expected keys with values")
-    for key, value in given.items():
+def _checked(table: object, known: Shape) -> dict[str, Any]:
+    """Return a table whose keys are all known and have values; a key without a value in YAML is a mistake."""
+    if not is_object(table):
+        raise ConfigError(f"is {quote(table)}; expected keys with values")
+    for key, value in table.items():
         if not known.fits(key):
-            raise ConfigError(f"unknown key {shown(key)}; expected {known.expected}")
+            raise ConfigError(f"unknown key {quote(key)}; expected {known.expected}")
         if value is None:
             raise ConfigError(f"{key} has no value; leave the key out or give it one")
-    return dict(given)
+    return dict(table)

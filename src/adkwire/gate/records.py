@@ -1,9 +1,9 @@
-"""What the gate keeps: calls that wait, what was answered, and the one table of their states.
+"""The records of the gate: gated calls, answers and lines of the audit, and the table of a call's states.
 
 | in                       | on                                          | goes to   |
 |--------------------------|---------------------------------------------|-----------|
 | (none)                   | a question to a person                      | ASKED     |
-| (none)                   | a call for the browser that nobody gates    | OFFERED   |
+| (none)                   | a browser call that needs no approval       | OFFERED   |
 | ASKED                    | yes, to a browser call, without its output  | OFFERED   |
 | ASKED                    | yes, no, expiry                             | ANSWERED  |
 | OFFERED                  | output, error, expiry                       | ANSWERED  |
@@ -12,32 +12,33 @@
 | EXECUTING                | result, failure                             | DONE      |
 | EXECUTING                | crash, cancellation                         | UNKNOWN   |
 | ASKED, OFFERED, ANSWERED | superseded, stopped, interrupted            | VOID      |
-| ANSWERED                 | the same, once its fate was unknown         | UNKNOWN   |
+| ANSWERED                 | the same, if it was UNKNOWN before          | UNKNOWN   |
 | ANSWERED                 | restart before anything reached the agent   | ASKED     |
 | UNKNOWN                  | yes, where the rule says `retry`            | ANSWERED  |
 
 A model may number its calls anew in every answer: a call with the id of one that is over (DONE, VOID, UNKNOWN) takes
 its place, as a new record with a question of its own.
 
-Each move is one compare-and-set in the store, so of any number of hands that reach for a call one succeeds. An
-approved call is executed only by the one that moved it from ANSWERED to EXECUTING.
+Each move is one compare-and-set in the store: of any number of workers and requests that move a call at once, one
+succeeds. An approved call is executed only by the one that moved it from ANSWERED to EXECUTING.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from adkwire.gate.policy import GrantCoverage
 from adkwire.wire.chunks import Json
-from adkwire.wire.decoder import Scope
+from adkwire.wire.decode.call_answers import AnswerScope
 
 
 class State(StrEnum):
-    """Where a call stands; the table is at the top of this file."""
+    """The state of a call; the table of moves is at the top of this file."""
 
     ASKED = "asked"
     OFFERED = "offered"
@@ -49,12 +50,11 @@ class State(StrEnum):
 
 
 OPEN = frozenset({State.ASKED, State.OFFERED})
-"""Somebody has to act."""
+"""The states in which a person or a browser has to act."""
 UNDECIDED = frozenset({*OPEN, State.ANSWERED})
-"""Nothing was executed yet, so it can still be taken back."""
-
+"""The states in which nothing was executed yet, so that the call can still be taken back."""
 OVER = frozenset({State.DONE, State.VOID, State.UNKNOWN})
-"""Nothing more comes of it by itself."""
+"""The states in which the call has ended: nothing more happens by itself."""
 
 _MOVES: dict[State, frozenset[State]] = {
     State.ASKED: frozenset({State.OFFERED, State.ANSWERED, State.VOID}),
@@ -68,7 +68,7 @@ _MOVES: dict[State, frozenset[State]] = {
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was decided about a call, and by whom."""
+    """The recorded answer to a call: checked, and with who gave it and when."""
 
     actor: str
     at: float
@@ -78,18 +78,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     args: dict[str, Json] | None = None
     """The arguments as the person changed them."""
     payload: Json = None
-    scope: Scope = "once"
+    scope: AnswerScope = "once"
     output: Json | UnsetType = UNSET
     error: str | UnsetType = UNSET
 
     @property
     def has_output(self) -> bool:
-        """Whether the browser has done its part, well or not."""
+        """True if the browser has executed the call, successfully or not."""
         return self.output is not UNSET or self.error is not UNSET
 
     @property
     def verdict(self) -> str:
-        """The answer in one word, for the audit and for `POST .../calls/{call}`."""
+        """The answer in one word, for the audit and for the response of `POST .../calls/{call}`."""
         if self.expired:
             return "expired"
         if self.approved is False:
@@ -98,7 +98,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call at the gate, bound to a user, a chat, a message and its arguments."""
+    """The record of one gated call of a user, in a chat and a message, with its arguments."""
 
     user: str
     chat: str
@@ -107,84 +107,90 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tool: str
     state: State
     input: Json
-    bound: str
-    """A hash of the arguments as the agent will execute them."""
+    args_hash: str
+    """The hash of the arguments that the agent will execute the call with."""
     browser: bool = False
+    """True if the browser executes the call."""
     ask: str | None = None
-    """The id of the question; None for a browser call that nobody gates."""
+    """The id of the approval request; None for a browser call that needs no approval."""
     hint: str = ""
+    """The text that the person is shown."""
     payload: Json = None
-    grant: Literal["tool", "same-arguments", "never"] = "never"
+    """What the tool sent with its request for a confirmation."""
+    grant: GrantCoverage = "never"
+    """What a standing approval of this call covers."""
     retry: bool = False
+    """True if the policy lets a person run the call again when it is UNKNOWN."""
     parameters: dict[str, Json] | None = None
-    """The schema of the arguments, for edits."""
+    """The JSON schema of the arguments, which edited arguments must fit."""
     output: dict[str, Json] | None = None
-    """The schema of a browser tool's output."""
+    """The JSON schema that the output of a browser tool must fit."""
     invocation: str = ""
     branch: str | None = None
     live: bool = False
-    """Whether its time is that of a live conversation, which is shorter than that of a parked one."""
+    """True while the call is held in a live conversation, where it expires sooner than a parked call."""
     asked_at: float = 0.0
     expires_at: float | None = None
     answer: Answer | None = None
     outcome: str = ""
+    """How the call ended, in one word; empty until it has."""
     retried: bool = False
-    """Whether it is run once more after its fate was unknown: what it then is, it is at least that."""
+    """True if the call runs again after UNKNOWN: it may have been executed, whatever happens to the second run."""
     worker: str = ""
-    """The process that moved it last."""
+    """The worker that moved the call last."""
     version: int = 0
 
     @property
-    def scopes(self) -> tuple[Scope, ...]:
-        """How far an approval may reach."""
+    def scopes(self) -> tuple[AnswerScope, ...]:
+        """The scopes that an approval of this call may have."""
         return ("once",) if self.grant == "never" else ("once", "chat", "always")
 
     @property
-    def used(self) -> dict[str, Json]:
-        """The arguments it is executed with: those of the model, or those that the person made of them."""
+    def final_args(self) -> dict[str, Json]:
+        """The arguments that the call is executed with: those of the model, or those that the person edited."""
         edited = self.answer.args if self.answer is not None else None
         return edited if edited is not None else self.input
 
     @property
     def executes(self) -> bool:
-        """Whether the server has to run it now that it is answered."""
+        """True if the call is approved and the server has to execute it now."""
         answer = self.answer
         return self.state is State.ANSWERED and answer is not None and answer.approved is True and not self.browser
 
     @property
     def can_be_retried(self) -> bool:
-        """Whether a person may let it run again, though it may have been executed."""
+        """True if a person may let the call run again, though it may have been executed."""
         return self.state is State.UNKNOWN and self.retry
 
     def moved(self, state: State, **changes: Any) -> "PendingCall":
-        """The record after a move that the table has."""
+        """Return the record after a move; raise ValueError if the table does not have the move."""
         if state not in _MOVES[self.state]:
             raise ValueError(f"a call that is {self.state} cannot become {state}")
         return msgspec.structs.replace(self, state=state, **changes)
 
 
-class Given(NamedTuple):
-    """What came as an answer, from a stock client's message or from the calls route; nothing of it is believed yet."""
+class UncheckedAnswer(NamedTuple):
+    """An answer as a client sent it, in a message or by the calls route; the judge has not checked it yet."""
 
     approved: bool | None = None
     reason: str = ""
     args: dict[str, Json] | None = None
     payload: Json = None
-    scope: Scope = "once"
+    scope: AnswerScope = "once"
     output: Json | UnsetType = UNSET
     error: str | UnsetType = UNSET
     echo: "Echo | None" = None
     ask: str | None = None
-    """The question it answers, if it says so."""
+    """The id of the approval request that it answers, if the client named one."""
 
     @property
     def has_output(self) -> bool:
-        """Whether it brings what the browser did."""
+        """True if it has the output or the error of a browser call."""
         return self.output is not UNSET or self.error is not UNSET
 
 
 class Echo(NamedTuple):
-    """What a stock client repeats of the call it answers: all of it must be what the server said."""
+    """What a stock client repeats of the call that it answers; it must equal what the server sent."""
 
     message: str
     tool: str
@@ -207,6 +213,6 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-def bind(args: Mapping[str, Json]) -> str:
-    """A hash that says whether two sets of arguments are the same."""
+def hash_args(args: Mapping[str, Json]) -> str:
+    """Return a hash of arguments: two sets of arguments are equal if their hashes are."""
     return hashlib.sha256(json.dumps(args, sort_keys=True, default=str).encode()).hexdigest()

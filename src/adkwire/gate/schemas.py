@@ -1,4 +1,4 @@
-"""JSON schema checks of what comes from outside. Draft 2020-12; nothing is ever fetched."""
+"""Checks against JSON schemas (draft 2020-12), which never fetch anything."""
 
 import functools
 import json
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator, ValidationError
 
-_HEAD, _TAIL = 160, 120  # A problem quotes the value, which may be of any size; what is wrong with it stands behind.
+_HEAD, _TAIL = 160, 120
+"""Characters that are kept of a message's beginning and end. It quotes the value, of any size, in the middle."""
 
 
 def problem(value: object, schema: Mapping[str, Any] | None) -> str | None:
-    """The first thing that is wrong with a value, in one line, or None. Without a schema nothing is wrong.
+    """Return in one line the first thing that is wrong with a value; None if nothing is, or without a schema.
 
-    A schema that cannot be used accepts nothing: that is a problem too, never an exception.
+    A schema that cannot be used accepts nothing: that is returned as a problem, too, and never raised.
     """
     if schema is None:
         return None
@@ -35,7 +36,7 @@ def problem(value: object, schema: Mapping[str, Any] | None) -> str | None:
 
 
 def mistake(schema: Mapping[str, Any]) -> str | None:
-    """What is wrong with a schema itself, in one line, or None."""
+    """Return in one line what is wrong with a schema itself; None if nothing is."""
     from jsonschema import SchemaError
 
     try:
@@ -49,13 +50,13 @@ def mistake(schema: Mapping[str, Any]) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _validator(schema: str) -> "Draft202012Validator":
-    # Imported here: it takes longer to load than all the rest of the gate.
+    # Imported here because it takes longer to load than the rest of the gate.
     from jsonschema import Draft202012Validator
     from referencing import Registry
 
     parsed = json.loads(schema)
     Draft202012Validator.check_schema(parsed)
-    # A registry of our own that retrieves nothing; the default one opens URLs and files.
+    # An empty registry retrieves nothing; the default one opens URLs and files.
     registry: Registry[Any] = Registry()
     return Draft202012Validator(parsed, registry=registry)
 

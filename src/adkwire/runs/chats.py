@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from google.adk.events.event import Event
 
+from adkwire.adk.events import UnansweredCalls
 from adkwire.gate.records import PendingCall
-from adkwire.runs.own_events import LooseEnds
 from adkwire.runs.run import Run
-from adkwire.runs.sessions import ChatKey
+from adkwire.stores.base import ChatKey
 
 _KEPT_CHATS = 1000
 _KEPT_RUNS = 16
@@ -27,7 +27,7 @@ class Live(Protocol):
         """Whether somebody is connected to it."""
         ...
 
-    def carries(self, message: str) -> bool:
+    def writes(self, message: str) -> bool:
         """Whether it writes a message."""
         ...
 
@@ -44,7 +44,7 @@ class Live(Protocol):
         key: ChatKey,
         calls: Sequence[PendingCall],
         told: Collection[str],
-        mark: dict[str, Any],
+        stamp: dict[str, Any],
         abort: asyncio.Event,
     ) -> AsyncGenerator[Event, None]:
         """Bring the answers to parked calls to the agent."""
@@ -68,7 +68,7 @@ class Chat:
     """Whether the session was read since this process met the chat."""
     unsealed: list[Run] = field(default_factory=list[Run])
     """Runs in the order they began, until their calls are known to need no answer any more."""
-    loose: list[LooseEnds] = field(default_factory=list[LooseEnds])
+    unanswered: list[UnansweredCalls] = field(default_factory=list[UnansweredCalls])
     """Turns that have ended and whose calls may need answers before the next one begins."""
     live: "Live | None" = None
     """The live conversation that has the chat."""
@@ -98,11 +98,11 @@ class Chat:
         self.read = False
         self.runs.clear()
         self.last = None
-        self.unsealed, self.loose = self.active, []
+        self.unsealed, self.unanswered = self.active, []
 
-    def collect_loose_ends(self) -> None:
+    def collect_unanswered_calls(self) -> None:
         """Note the runs that have ended: they may have left calls unanswered."""
-        self.loose += [run.loose_ends() for run in self.unsealed if not run.active]
+        self.unanswered += [run.unanswered_calls() for run in self.unsealed if not run.active]
         self.unsealed = self.active
 
     def remember(self, run: Run) -> None:
@@ -121,7 +121,7 @@ class Chat:
 
     def continue_with(self, run: Run) -> None:
         """A run goes on with a message: it knows of all its calls, so those before it need not be asked."""
-        self.loose = []
+        self.unanswered = []
         self.unsealed = [old for old in self.unsealed if old.message_id != run.message_id]
         self.remember(run)
 
@@ -146,6 +146,15 @@ class Chats:
         chat = self._known.get(key)
         return chat.active if chat is not None else []
 
+    def writing(self, key: ChatKey) -> list[Run]:
+        """Return the runs of a chat that are writing, without those that only wait for somebody."""
+        return [run for run in self.active(key) if not run.waits]
+
+    def running(self, key: ChatKey) -> Run | None:
+        """Return the run that is writing in a chat, rather one that goes on than one that is being stopped."""
+        writing = self.writing(key)
+        return next((run for run in writing if not run.stopping), writing[0] if writing else None)
+
     def last(self, key: ChatKey) -> Run | None:
         """The run of a chat that began last."""
         chat = self._known.get(key)
@@ -165,7 +174,7 @@ class Chats:
 
     @asynccontextmanager
     async def locked(self, key: ChatKey) -> AsyncGenerator[Chat, None]:
-        """A chat, for one at a time; who waited while it was deleted gets the new one."""
+        """Lock a chat in this process. A caller that waited while the chat was deleted gets a new one."""
         while True:
             chat = self._known.get(key)
             if chat is None:
@@ -175,7 +184,12 @@ class Chats:
             async with chat.lock:
                 if self._known.get(key) is chat:
                     self._known[key] = self._known.pop(key)
-                    yield chat
+                    try:
+                        yield chat
+                    finally:
+                        if chat.idle and not chat.read and self._known.get(key) is chat:
+                            # Nothing is known of it: it was deleted, or belongs to another worker.
+                            del self._known[key]
                     return
 
     def _forget_idle(self) -> None:

@@ -8,36 +8,25 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import TypeAlias
 
 import msgspec
 from google.adk.events.event import Event
 
-from adkwire.errors import RequestError
+from adkwire.adk.events import UnansweredCalls
+from adkwire.adk.runner import AgentRunner
+from adkwire.adk.stamps import turn_stamp
+from adkwire.adk.writer import WRITER, Writer, check_writer
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import OPEN, OVER, State
-from adkwire.runs.adk import Adk
-from adkwire.runs.history import mark_of
-from adkwire.runs.own_events import (
-    LOST,
-    LooseEnds,
-    Response,
-    ending_event,
-    is_released,
-    partial_event,
-    told_of,
-    why_not,
-)
-from adkwire.runs.parked import responses_of
-from adkwire.runs.sessions import ChatKey
-from adkwire.stores.base import RunHead, StreamLog
-from adkwire.wire.calls import UNFINISHED
+from adkwire.runs.ending import RunEnding
+from adkwire.stores.base import ChatKey, RunHead, StreamLog
+from adkwire.tasks import end
 from adkwire.wire.chunks import Chunk
-from adkwire.wire.decoder import TurnInput, UserMessage
-from adkwire.wire.encoder import Encoder
+from adkwire.wire.decode.decoder import TurnInput, UserMessage
+from adkwire.wire.encode.encoder import Encoder
 from adkwire.wire.media import Media
 from adkwire.wire.profiles import encode_chunks
 
@@ -87,7 +76,7 @@ class Run:
         """Where the response of a stock client may end while it goes on, and the calls that wait there."""
         self.waits = False
         """Whether nothing comes before somebody acts: then it can be read like one that has ended."""
-        self.mark = mark_of(self.message_id, message.id)
+        self.stamp = turn_stamp(self.message_id, message.id)
         self.done = asyncio.Event()
         self.closed = False
         """Whether its stream will get no more, not even its end."""
@@ -105,13 +94,18 @@ class Run:
         self._task: asyncio.Task[None] | None = None
         self._queued = False
         self._deadline: asyncio.TimerHandle | None = None
-        self._invocation = invocation
-        self._author = author
+        self.invocation = invocation
+        """The id of ADK's invocation; empty until its first event."""
+        self.author = author
+        """The author of the last event."""
+        self._writer = Writer()
+        self._abandoned: asyncio.Task[None] | None = None
+        """The task that ends the run when the run's own task swallows its cancellation."""
 
     @classmethod
     def over(cls, head: RunHead) -> "Run":
         """A run of another process, or one that has ended there, which can only be read here."""
-        said = UserMessage(head.said, ())
+        said = UserMessage(head.user_message, ())
         run = cls(
             head.run,
             ChatKey(head.user, head.chat),
@@ -147,7 +141,7 @@ class Run:
         return self._why
 
     async def begin(
-        self, adk: Adk, gate: ToolGate, log: StreamLog, source: Source, prepare: Prepare | None = None
+        self, adk: AgentRunner, gate: ToolGate, log: StreamLog, source: Source, prepare: Prepare | None = None
     ) -> None:
         """Say `start` at once, then let the task do the rest."""
         try:
@@ -155,8 +149,8 @@ class Run:
         except BaseException:
             self.done.set()
             raise
-        driving = self._drive(adk, gate, log, source, prepare)
-        self._task = asyncio.create_task(driving, name=f"adkwire-run-{self.id}")
+        self._adk, self._log, self._ending = adk, log, RunEnding(self, adk, gate)
+        self._task = asyncio.create_task(self._drive(source, prepare), name=f"adkwire-run-{self.id}")
 
     async def tell(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
         """Be over before it began: it only has something to say."""
@@ -186,16 +180,17 @@ class Run:
         self.written += len(entries)
 
     async def stop(self) -> None:
-        """End it, and return when nothing more can come of it."""
+        """End the run, and return when its stream is closed and nothing more can come of it."""
         self._abort.set()
-        if self._task is not None and not self._task.done():
-            if self._queued:
-                self._task.cancel()
-            await asyncio.wait([self._task], timeout=STOP_PATIENCE)
-            if not self._task.done():
-                logger.warning("run %s does not end by itself; cancelled", self.id)
-                self._task.cancel()
-                await asyncio.wait([self._task])
+        if self._task is None or self._task.done() or self.closed:
+            return
+        if self._queued:
+            self._task.cancel()
+        await asyncio.wait([self._task], timeout=STOP_PATIENCE)
+        if not self._task.done():
+            logger.warning("run %s does not end by itself; it is cancelled", self.id)
+            if not await end(self._task):
+                await self._abandon()
 
     @contextlib.contextmanager
     def queueing(self) -> Generator[None, None, None]:
@@ -224,146 +219,83 @@ class Run:
             self._deadline.cancel()
             self._deadline = None
 
-    def loose_ends(self) -> LooseEnds:
+    def unanswered_calls(self) -> UnansweredCalls:
         """Its calls, which may need answers once the user goes on without them."""
-        return LooseEnds(self.encoder, self._author, self._invocation, self.mark)
+        return UnansweredCalls(self.encoder, self.author, self.invocation, self.stamp)
 
-    async def _drive(self, adk: Adk, gate: ToolGate, log: StreamLog, source: Source, prepare: Prepare | None) -> None:
-        cut: Exception | asyncio.CancelledError | None = None
+    async def _drive(self, source: Source, prepare: Prepare | None) -> None:
+        WRITER.set(self._writer)
+        cut: BaseException | None = None
         try:
             await self._head_start()
             if prepare is not None:
                 await prepare()
             async with aclosing(source(self._abort)) as events:
                 async for event in events:
-                    await self._take(event, log)
-        except asyncio.CancelledError as error:
+                    check_writer()
+                    await self._take(event)
+        except BaseException as error:
             cut = error
-            raise
-        except Exception as error:
-            cut = error
-            logger.warning("run %s failed: %s", self.id, type(error).__name__, exc_info=error)
+            if not isinstance(error, Exception):
+                raise
+            if not self._writer.is_locked_out:
+                logger.warning("run %s failed: %s", self.id, type(error).__name__, exc_info=error)
         finally:
-            await self._finish(adk, gate, log, cut)
+            if not self._writer.is_locked_out:
+                await self._finish(cut)
 
     async def _head_start(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_HEAD_START):
                 await self.noticed.wait()
 
-    async def _take(self, event: Event, log: StreamLog) -> None:
+    async def _take(self, event: Event) -> None:
         if event.invocation_id:
-            self._invocation, self._author = event.invocation_id, event.author
+            self.invocation, self.author = event.invocation_id, event.author
         if chunks := self.encoder.feed(event):
-            await self.write(log, encode_chunks(chunks))
+            await self.write(self._log, encode_chunks(chunks))
 
-    async def _finish(self, adk: Adk, gate: ToolGate, log: StreamLog, cut: BaseException | None) -> None:
-        """Make session and stream agree on how it ended, then close the stream whatever happens."""
-        chunks: list[Chunk] = []
-
-        async def store() -> None:
-            for event in await self._last_events(adk, gate, cut) if self._invocation else ():
-                await adk.append(self.key, [event])
-                chunks.extend(self.encoder.feed(event))
-
-        async def write() -> None:
-            for event in self._ending(cut):
-                chunks.extend(self.encoder.feed(event))
-            await self.write(log, encode_chunks([*chunks, *self.encoder.end()]))
-
-        try:
-            await self._attempt(store, "its end could not be stored")
-            await self._attempt(write, "the end of its stream could not be written")
-        finally:
+    async def _finish(self, cut: BaseException | None) -> None:
+        """End the run in session and stream, then close the stream, whatever fails on the way."""
+        if self.active:
+            await self._attempt(lambda: self._ending.store(cut), "its end could not be stored")
+            await self._attempt(lambda: self._write_end(cut), "the end of its stream could not be written")
             self.keep()
-            adk.forget(self._invocation)
+            self._adk.forget(self.invocation)
             self.message = self.message._replace(parts=())
             self.done.set()
             if self.ended is not None:
                 self.ended(self)
-            # Only now: who has read the end must be able to go on, and not meet a chat that is busy.
-            await self._attempt(partial(log.close, self.id), "its stream could not be closed")
-            self.closed = True
-            if self.released is not None:
-                self.released(self)
+        # Only now: a client that has read the end may send its next message at once, and must not find the chat busy.
+        await self._attempt(lambda: self._log.close(self.id), "its stream could not be closed")
+        self.closed = True
+        if self.released is not None:
+            self.released(self)
+
+    async def _write_end(self, cut: BaseException | None) -> None:
+        await self.write(self._log, encode_chunks(self._ending.last_chunks(cut)))
 
     async def _attempt(self, step: Callable[[], Awaitable[None]], failure: str) -> None:
-        """One step of the end. Neither an error nor an impatient stop keeps the next ones from being tried."""
+        """Take one step of the end. Neither an error nor a cancellation keeps the next steps from being taken."""
+        check_writer()
         try:
             await step()
         except (Exception, asyncio.CancelledError):
+            check_writer()
             logger.exception("run %s: %s", self.id, failure)
+        check_writer()
 
-    async def _last_events(self, adk: Adk, gate: ToolGate, cut: BaseException | None) -> list[Event]:
-        """What ADK did not write down: text that was shown, calls nobody will answer, why it ended."""
-        cut_off = self.stopping or self.encoder.aborted or (cut or self.encoder.failure) is not None
-        unsaved = self.encoder.unsaved()
-        events = [partial_event(each, self._invocation, self.mark, cut=cut_off) for each in unsaved]
-        return events + await self._seals(adk, gate) + self._ending(cut)
+    async def _abandon(self) -> None:
+        """End the run without its task, which swallows its cancellation. The task is locked out of the chat."""
+        if self._abandoned is None:
+            self._writer.lock_out()
+            self._abandoned = asyncio.create_task(self._finish_alone(), name=f"adkwire-run-end-{self.id}")
+        await asyncio.shield(self._abandoned)
 
-    async def _seals(self, adk: Adk, gate: ToolGate) -> list[Event]:
-        """Answers for the calls that were running and, when it was stopped, for those that wait for someone."""
-        known: dict[str, Response] = {}
-        # Whoever wants to stop it from here on finds a run that has ended by itself.
-        stopped = self.stopping
-        reason = self._why if stopped else "failed"
-        given: set[str] = set()
-        for call, _ in self.encoder.open_calls():
-            result = adk.result_of(self._invocation, call)
-            given |= {call} if result is not None else set()
-            known[call] = result or await self.fate(gate, call, reason)
-        with _store_may_be_away():
-            if stopped:
-                known |= responses_of(await gate.void(*self.key, reason))
-                known |= await self._given(gate, known)
-            for call in () if stopped else self.encoder.waiting():
-                if await gate.get(*self.key, call.id) is None:
-                    known[call.id] = {"error": LOST}
-            for call in self.delivers - ({call for call, _ in self.encoder.unsettled_calls()} - given):
-                await self._close_record(gate, call)
-        return self.loose_ends().sealed(known, otherwise=why_not(reason) if stopped else None)
-
-    async def _given(self, gate: ToolGate, known: Collection[str]) -> dict[str, Response]:
-        """What was decided about calls, or given by a browser, and the agent has not got any more."""
-        left = [call for call, _ in self.encoder.unsettled_calls() if call not in known]
-        calls = [await gate.get(*self.key, call) for call in left]
-        return responses_of(call for call in calls if call is not None)
-
-    async def _close_record(self, gate: ToolGate, call: str) -> None:
-        """A call has its answer. If its record does not know, our note of it failed or came too late for the stop, or
-        it was answered without having begun: by another plugin, or by us, since a store was away."""
-        record = await gate.get(*self.key, call)
-        if record is None or record.state in OVER:
-            return
-        if record.state is State.EXECUTING:
-            await gate.finish(*self.key, call, "executed")
-        elif record.state in OPEN or record.retried:
-            await gate.abandon(*self.key, call, "interrupted")
-        else:
-            await gate.finish(*self.key, call, "answered" if is_released(record) else "not executed")
-
-    async def fate(self, gate: ToolGate, call: str, reason: str) -> Response:
-        """What is to be said about a call that ran when the run ended. In doubt it may have been executed."""
-        with _store_may_be_away():
-            if not await gate.abandon(*self.key, call, reason):
-                record = await gate.get(*self.key, call)
-                return (told_of(record) if record is not None else None) or {"error": why_not(reason)}
-        return {"error": UNFINISHED}
-
-    def _ending(self, cut: BaseException | None) -> list[Event]:
-        """How it was cut off, unless ADK's own events have told it."""
-        if cut is None or self.encoder.failure is not None or self.encoder.aborted:
-            return []
-        return [ending_event(cut, self._author, self._invocation, self.mark)]
-
-
-@contextlib.contextmanager
-def _store_may_be_away() -> Generator[None, None, None]:
-    """What cannot be asked of the gate, or told to it, does not keep a run from ending."""
-    try:
-        yield
-    except RequestError as error:
-        logger.warning("the gate could not be asked: %s", error.message)
+    async def _finish_alone(self) -> None:
+        # The stop may come from a tool of this very run, whose context is locked out.
+        WRITER.set(None)
+        await self._finish(asyncio.CancelledError())
 
 
 def _in_short(message: UserMessage) -> bytes:
@@ -375,9 +307,22 @@ def _in_short(message: UserMessage) -> bytes:
 def said_before(head: RunHead, question: bytes) -> UserMessage | None:
     """What the user had said when a run began, if it was kept."""
     parts = msgspec.msgpack.decode(question, type=tuple[str | Media, ...]) if question else ()
-    return UserMessage(head.said, parts) if parts else None
+    return UserMessage(head.user_message, parts) if parts else None
 
 
 def fingerprint(turn: TurnInput) -> bytes:
     """What makes two requests the same, without keeping the pictures in them."""
     return hashlib.blake2b(msgspec.msgpack.encode(turn), digest_size=16).digest()
+
+
+async def stop_all(runs: Sequence[Run], why: str = "stopped") -> None:
+    """Stop several runs of a chat. All are aborted first, so that a queued one does not begin when another ends."""
+    for run in runs:
+        run.abort(why)
+    for run in runs:
+        await run.stop()
+
+
+def new_id(kind: str) -> str:
+    """Return an id that cannot be guessed, such as `run-5f0c...`."""
+    return f"{kind}-{secrets.token_hex(8)}"

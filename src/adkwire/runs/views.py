@@ -1,20 +1,33 @@
 """What the chat list and the history of a chat look like on the wire, read from ADK sessions."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
+from google.adk.events.event import Event
 from google.adk.sessions.session import Session
 from msgspec import UNSET, UnsetType
 
+from adkwire.adk.events import (
+    LOST,
+    Response,
+    answer_event,
+    output_of,
+    output_part,
+    output_stamp,
+    response_if_over,
+    verdict_event,
+)
+from adkwire.adk.runner import CREATED, TITLE
+from adkwire.adk.turns import LaterEvents, Turn, text_and_files, turns, user_parts
 from adkwire.errors import Unprocessable
-from adkwire.gate.records import PendingCall, State
-from adkwire.runs.adk import CREATED, TITLE
-from adkwire.runs.history import Since, Turn, said_in, turns, user_parts
-from adkwire.runs.parked import answered_since, sealed_since
+from adkwire.gate.records import OVER, PendingCall, State
+from adkwire.runs.ending import unanswered_calls_of
 from adkwire.wire.chunks import Json
-from adkwire.wire.decoder import UserMessage
+from adkwire.wire.decode.decoder import UserMessage
+from adkwire.wire.encode.encoder import Encoder
+from adkwire.wire.encode.tool_calls import Phase
 from adkwire.wire.javascript import iso
 from adkwire.wire.messages import TextPart, UIMessage
 
@@ -79,8 +92,8 @@ def summary(session: Session, active: bool, waiting: int) -> ChatSummary:
 def question(session: Session | None, message_id: str) -> UserMessage:
     """What a user said, as the session has it."""
     told = turns(session.events) if session is not None else []
-    asked = next((turn.asked for turn in told if turn.user_id == message_id), None)
-    return UserMessage(message_id, tuple(said_in(asked)) if asked is not None else ())
+    asked = next((turn.user_event for turn in told if turn.user_id == message_id), None)
+    return UserMessage(message_id, tuple(text_and_files(asked)) if asked is not None else ())
 
 
 def pending(call: PendingCall) -> Pending:
@@ -89,7 +102,7 @@ def pending(call: PendingCall) -> Pending:
     return Pending(
         tool_call_id=call.call,
         tool=call.tool,
-        input=call.used if call.browser else call.input,
+        input=call.final_args if call.browser else call.input,
         kind="approval" if asked else "client",
         approval_id=call.ask if asked and call.ask is not None else UNSET,
         hint=call.hint or UNSET,
@@ -123,9 +136,9 @@ def _question(said: UserMessage, turn: Turn | None) -> list[UIMessage]:
     return [UIMessage(id=said.id, role="user", parts=user_parts(said.parts) or [TextPart(text="")])]
 
 
-def _since(calls: Sequence[PendingCall]) -> Since:
+def _since(calls: Sequence[PendingCall]) -> LaterEvents:
     known = {call.call: call for call in calls}
-    return lambda turn, encoder: (sealed_since(turn, encoder, known), answered_since(turn, encoder, known))
+    return lambda turn, encoder: (_sealed_since(turn, encoder, known), _answered_since(turn, encoder, known))
 
 
 def page(messages: list[UIMessage], limit: int | None, before: str | None) -> tuple[list[UIMessage], str | UnsetType]:
@@ -170,3 +183,34 @@ def check_cursor(text: str) -> str:
     if _CURSOR.fullmatch(text) is None:
         raise Unprocessable("`before` is no place in the list of chats: take the `next` of the page before.")
     return text
+
+
+def calls_without_verdict(encoder: Encoder) -> set[str]:
+    """Return the ids of calls that were asked about and whose verdict is not in the session yet."""
+    return {call.id for call in encoder.pending_calls() if call.phase is Phase.ASKED}
+
+
+def _sealed_since(turn: Turn, encoder: Encoder, calls: Mapping[str, PendingCall]) -> list[Event]:
+    """Return synthetic results, not in the session yet, for calls of a turn that nobody can answer any more."""
+    waiting = {call.id for call in encoder.pending_calls()}
+    known: dict[str, Response] = {}
+    for call, _ in encoder.unsettled_calls():
+        record = calls.get(call)
+        response = response_if_over(record) if record is not None else ({"error": LOST} if call in waiting else None)
+        known |= {call: response} if response is not None else {}
+    return unanswered_calls_of(turn, encoder).sealed(known, otherwise=None, running=False)
+
+
+def _answered_since(turn: Turn, encoder: Encoder, calls: Mapping[str, PendingCall]) -> list[Event]:
+    """Return answers that are not in the session yet, because other calls of the step are still pending."""
+    events: list[Event] = []
+    asked = calls_without_verdict(encoder)
+    for waiting in encoder.pending_calls():
+        call = calls.get(waiting.id)
+        if call is None or call.answer is None or call.state in OVER:
+            continue
+        if call.call in asked:
+            events.append(verdict_event(call, turn.stamp))
+        if call.browser and output_of(call) is not None:
+            events.append(answer_event(call, output_part(call), {**turn.stamp, **output_stamp([call])}))
+    return events

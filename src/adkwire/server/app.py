@@ -1,8 +1,8 @@
-"""create_app() for a server of its own, Bridge.router() for any FastAPI app."""
+"""create_app(): a whole server around a Bridge, with the page."""
 
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,22 +12,12 @@ from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from adkwire.adk.app import Target
+from adkwire.bridge import Bridge, BridgeOptions
 from adkwire.errors import MethodNotAllowed, NotFound, RequestError
-from adkwire.gate.policy import Policy
-from adkwire.runs import bridge as runs
-from adkwire.runs.adk import Target
-from adkwire.runs.serving import Serving
-from adkwire.server.doors import Doors, no_such_socket
-from adkwire.server.security import Authenticate, Guard, error_response
-from adkwire.settings import Settings
-from adkwire.stores.base import GateStore, Signals, StreamLog
-
-if TYPE_CHECKING:
-    from fastapi import APIRouter
-    from google.adk.artifacts import BaseArtifactService
-    from google.adk.memory import BaseMemoryService
-    from google.adk.models.base_llm import BaseLlm
-    from google.adk.sessions import BaseSessionService
+from adkwire.server.backend import Backend
+from adkwire.server.routes import Routes, no_such_socket
+from adkwire.server.security import Guard, error_response
 
 _PAGE_HEADERS = {
     "content-security-policy": (
@@ -41,91 +31,35 @@ _PAGE_HEADERS = {
 }
 
 
-class Bridge(runs.Bridge):
-    """An ADK agent that AI SDK front ends can talk to."""
+def create_app(agent: Target | Bridge, **options: Unpack[BridgeOptions]) -> Starlette:
+    """Return a server around an agent, or around a Bridge: the API, health, and the page.
 
-    def __init__(
-        self,
-        agent: Target,
-        *,
-        settings: Settings | None = None,
-        authenticate: Authenticate | None = None,
-        session_service: "BaseSessionService | None" = None,
-        artifact_service: "BaseArtifactService | None" = None,
-        memory_service: "BaseMemoryService | None" = None,
-        policy: Policy | None = None,
-        stream_log: StreamLog | None = None,
-        gate_store: GateStore | None = None,
-        signals: Signals | None = None,
-        offline_model: "BaseLlm | None" = None,
-    ) -> None:
-        super().__init__(
-            agent,
-            settings=settings,
-            session_service=session_service,
-            artifact_service=artifact_service,
-            memory_service=memory_service,
-            policy=policy,
-            stream_log=stream_log,
-            gate_store=gate_store,
-            signals=signals,
-            offline_model=offline_model,
-        )
-        self.doors = Doors(self, authenticate, self)
-
-    def router(self) -> "APIRouter":
-        """All routes under `/api`, guarded, for `app.include_router(...)`."""
-        from fastapi import APIRouter  # only here: a server of its own does not need it
-
-        router = APIRouter(lifespan=self.doors.lifespan)
-        router.routes.extend(self.routes())
-        return router
-
-    def routes(self) -> list[BaseRoute]:
-        """The same routes for a plain Starlette app."""
-        return self.doors.routes()
-
-    async def close(self, *, drain: float | None = None) -> None:
-        """Take no more turns, let running ones end, and close each socket when what it follows has ended."""
-        await self.doors.drain(self.settings.drain if drain is None else drain)
-        await super().close(drain=0)
-
-
-def create_app(
-    agent: Target | Bridge,
-    *,
-    settings: Settings | None = None,
-    authenticate: Authenticate | None = None,
-    policy: Policy | None = None,
-    offline_model: "BaseLlm | None" = None,
-) -> Starlette:
-    """A whole server around an agent, or around a Bridge that has its own settings: the API, health, and the page."""
+    Beside an agent it takes what `Bridge` takes; a Bridge comes alone, since it has its options already.
+    """
     if not isinstance(agent, Bridge):
-        bridge = Bridge(agent, settings=settings, authenticate=authenticate, policy=policy, offline_model=offline_model)
-    elif settings is None and authenticate is None and policy is None and offline_model is None:
-        bridge = agent
-    else:
-        raise TypeError("a Bridge has its settings already; give create_app the agent, or the Bridge alone")
-    return served(bridge, bridge.doors)
+        agent = Bridge(agent, **options)
+    elif options:
+        raise TypeError(f"create_app takes no {', '.join(options)} beside a Bridge: give them to the Bridge")
+    return app_of(agent, agent.api)
 
 
-def served(bridge: Serving, doors: Doors, *more: BaseRoute) -> Starlette:
-    """The app of a server: its doors, `more` routes, health and the page."""
+def app_of(backend: Backend, api: Routes, *more: BaseRoute) -> Starlette:
+    """Return the app of a server: the routes of the API, `more` routes, health and the page."""
     app = Starlette(
-        routes=[*doors.routes(), *more, *doors.health()],
-        lifespan=doors.lifespan,
+        routes=[*api.routes(), *more, *api.health()],
+        lifespan=api.lifespan,
         exception_handlers={HTTPException: _http_error},
     )
-    app.state.bridge = bridge
-    guard = doors.guard()
-    # Not a mount: what is unknown under /api must stay a 404 or a 405 of the API.
-    page = _Page(guard).endpoint if bridge.settings.ui else app.router.not_found
-    app.router.default = _Elsewhere(page, guard.protect_socket(no_such_socket))
+    app.state.bridge = backend
+    guard = api.guard()
+    # Not a mount: an unknown path under /api must stay a 404 or a 405 of the API.
+    page = _Page(guard).endpoint if backend.settings.ui else app.router.not_found
+    app.router.default = _Default(page, guard.protect_socket(no_such_socket))
     return app
 
 
-class _Elsewhere:
-    """What has no route: a file of the page, perhaps; never a socket."""
+class _Default:
+    """The app for paths without a route: the page for HTTP, a refusal for sockets."""
 
     def __init__(self, page: ASGIApp, socket: ASGIApp) -> None:
         self._apps = {"http": page, "websocket": socket}
@@ -135,7 +69,7 @@ class _Elsewhere:
 
 
 class _Page:
-    """The built page: static files behind the Host check, with a policy that lets it load nothing from elsewhere."""
+    """The built page: static files, guarded, with a policy that lets it load nothing from other sites."""
 
     def __init__(self, guard: Guard) -> None:
         folder = Path(str(files("adkwire") / "static"))
@@ -151,7 +85,7 @@ class _Page:
         except HTTPException as error:
             raise _refusal(error.status_code) from None
         response.headers.update(_PAGE_HEADERS)
-        # File names of assets carry a hash of their content; the page itself must be asked for anew.
+        # File names of assets contain a hash of their content; the page itself must be requested anew.
         fresh = "public, max-age=31536000, immutable" if path.startswith("assets") else "no-cache"
         response.headers["cache-control"] = fresh
         return response
@@ -159,7 +93,9 @@ class _Page:
 
 def _refusal(status: int) -> RequestError:
     return (
-        MethodNotAllowed("This method is not answered here.") if status == 405 else NotFound("There is nothing here.")
+        MethodNotAllowed("This address does not take this method.")
+        if status == 405
+        else NotFound("There is nothing at this address.")
     )
 
 

@@ -1,152 +1,117 @@
 """POST /api/chat, GET /api/chat/{id}/stream, POST /api/chat/{id}/stop and /api/chat/{id}/calls/{call}."""
 
-import asyncio
-import logging
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
 from msgspec import UNSET
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Message, Send
+from starlette.responses import Response
 
 from adkwire.errors import Unprocessable
-from adkwire.gate.records import Given
-from adkwire.runs.reading import Place, Reading
-from adkwire.runs.serving import Serving
-from adkwire.server.limits import Rates
-from adkwire.server.outbox import patience
+from adkwire.gate.records import UncheckedAnswer
+from adkwire.runs.readers import Position, Reading
+from adkwire.server.backend import Backend
+from adkwire.server.limits import MessageRates, input_limits
+from adkwire.server.responses import HEARTBEAT, STREAM_HEADERS, EventStream
 from adkwire.server.security import read_body, read_json_body, user_of
 from adkwire.stores.base import Batch
-from adkwire.wire.decoder import CallBody, InputLimits, check_chat_id, decode_call_answer, decode_json, decode_request
+from adkwire.wire.decode.call_answers import CallBody, decode_call_answer
+from adkwire.wire.decode.decoder import check_chat_id, decode_request
+from adkwire.wire.decode.request_json import decode_json
 from adkwire.wire.profiles import Profile
-from adkwire.wire.recordings import Mode
+from adkwire.wire.recording_lines import Mode
 
-logger = logging.getLogger("adkwire")
-
-_PLACE = re.compile(r"([A-Za-z0-9_-]{1,64}):(-?[0-9]{1,9})", re.ASCII)
-_HEARTBEAT = b": keep-alive\n\n"
+_RUN = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+_EVENT_ID = re.compile(rf"({_RUN.pattern}):(-?[0-9]{{1,9}})", re.ASCII)
 _DONE = b"data: [DONE]\n\n"
-_STREAM_HEADERS = {
-    "cache-control": "no-cache, no-transform",
-    "x-accel-buffering": "no",
-    "x-vercel-ai-ui-message-stream": "v1",
-}
-_STOP_BODY = 10_000
+_MAX_STOP_BODY = 10_000
+"""Bytes of the body of a stop."""
 
 
-class _Stop(msgspec.Struct):
+class _StopBody(msgspec.Struct):
     run: str | None = None
 
 
-_stop = msgspec.json.Decoder(_Stop)
+_stop_body = msgspec.json.Decoder(_StopBody)
 
 
 class ChatRoutes:
-    """The routes of a conversation."""
+    """The routes that start, follow and stop runs, and answer calls."""
 
-    def __init__(self, bridge: Serving, rates: Rates) -> None:
-        settings = bridge.settings
-        self._bridge = bridge
-        self._limits = InputLimits(settings.max_parts, settings.max_part_bytes, settings.max_image_pixels)
+    def __init__(self, backend: Backend, rates: MessageRates) -> None:
+        self._backend = backend
+        self._limits = input_limits(backend.settings)
         self._rates = rates
 
     async def post(self, request: Request) -> Response:
-        """Run the newest user message, or go on with the run that already does."""
+        """Start a run for the newest user message, or find the run that it has started before, and stream it."""
         return await self._post(request, "sse")
 
     async def post_direct(self, request: Request) -> Response:
-        """The same without the agent: the model answers by itself."""
+        """Do the same without the agent: the model answers by itself."""
         return await self._post(request, "gemini")
 
     async def _post(self, request: Request, mode: Mode) -> Response:
         user = user_of(request)
-        body = await read_json_body(request, self._bridge.settings.max_body_bytes)
+        body = await read_json_body(request, self._backend.settings.max_body_bytes)
         turn = decode_request(body, self._limits)
         self._rates.take(user.id)
-        if self._bridge.recorder is not None:
-            self._bridge.recorder.frame(user.id, turn.chat, mode, body)
-        run = await self._bridge.start(user.id, turn, direct=mode == "gemini")
+        if self._backend.recorder is not None:
+            self._backend.recorder.frame(user.id, turn.chat, mode, body)
+        run = await self._backend.start(user.id, turn, direct=mode == "gemini")
         profile = Profile.declared(request.headers.get("x-adkwire-client") or turn.client)
-        # Who answers calls has their message already.
+        # A client that answers calls has the message that they are in.
         whole = turn.message is not None or turn.answers is None
-        return self._stream(self._bridge.reading(run, whole=whole), profile)
+        return self._stream(self._backend.reading(run, whole=whole), profile)
 
     async def resume(self, request: Request) -> Response:
-        """Go on with a running answer from its start, or with any that is kept from behind what the client has."""
+        """Stream the chunks after a position; or a whole message: of a named run, or the one that is being written."""
         user, chat = user_of(request), check_chat_id(request.path_params["chat"])
         seen = request.headers.get("last-event-id") or request.query_params.get("after")
-        reading = await self._bridge.follow(user.id, chat, place(seen) if seen else None)
+        run = request.query_params.get("run")
+        reading = await self._backend.follow(
+            user.id, chat, parse_position(seen) if seen else None, run=check_run_id(run) if run else None
+        )
         if reading is None:
             return Response(status_code=204)
         return self._stream(reading, Profile.declared(request.headers.get("x-adkwire-client")))
 
     async def stop(self, request: Request) -> Response:
-        """Stop what runs; the answer comes when nothing more can."""
+        """Stop a run, or all runs of a chat; respond when no more chunks can follow."""
         user, chat = user_of(request), check_chat_id(request.path_params["chat"])
-        stopped = await self._bridge.stop(user.id, chat, await _stop_wish(request))
+        stopped = await self._backend.stop(user.id, chat, await _run_to_stop(request))
         return Response(msgspec.json.encode({"stopped": stopped}), 202, media_type="application/json")
 
     async def answer(self, request: Request) -> Response:
-        """Answer one call: a verdict, with more than a stock client can say, or a browser's output."""
+        """Answer one call: with a verdict, which may say more than that of a stock client, or with an output."""
         user, chat = user_of(request), check_chat_id(request.path_params["chat"])
-        raw = await read_json_body(request, self._bridge.settings.max_body_bytes)
+        raw = await read_json_body(request, self._backend.settings.max_body_bytes)
         body = decode_call_answer(raw)
         self._rates.take(user.id)
-        if self._bridge.recorder is not None:
-            self._bridge.recorder.frame(user.id, chat, "sse", raw)
-        call = await self._bridge.answer(user.id, chat, request.path_params["call"], given_in(body))
+        if self._backend.recorder is not None:
+            self._backend.recorder.frame(user.id, chat, "sse", raw)
+        call = await self._backend.answer(user.id, chat, request.path_params["call"], unchecked_answer(body))
         return Response(msgspec.json.encode({"state": call.state}), 202, media_type="application/json")
 
     def _stream(self, reading: Reading, profile: Profile) -> Response:
-        headers = {**_STREAM_HEADERS, "x-adkwire-run": reading.run}
-        return EventStream(sse(reading, profile), headers, self._bridge.settings.slow_reader)
+        headers = {**STREAM_HEADERS, "x-vercel-ai-ui-message-stream": "v1", "x-adkwire-run": reading.run}
+        return EventStream(encode_sse(reading, profile), headers, self._backend.settings.slow_reader)
 
 
-class EventStream(StreamingResponse):
-    """Server-sent events for somebody who reads them: a connection that takes nothing for too long is cut."""
-
-    def __init__(self, events: AsyncGenerator[bytes, None], headers: Mapping[str, str], patience: float) -> None:
-        super().__init__(events, headers=headers, media_type="text/event-stream")
-        self._events = events
-        self._patience = patience
-
-    async def stream_response(self, send: Send) -> None:
-        """Write, as long as what is written is taken."""
-        loop = asyncio.get_running_loop()
-        untaken = 0
-        try:
-            async with asyncio.timeout(None) as limit:
-
-                async def patiently(message: Message) -> None:
-                    nonlocal untaken
-                    # A server takes what it is given at once, and only then makes the next wait.
-                    size = len(message.get("body", b""))
-                    limit.reschedule(loop.time() + patience(self._patience, untaken + size))
-                    await send(message)
-                    limit.reschedule(None)
-                    untaken = size
-
-                async with aclosing(self._events):
-                    await super().stream_response(patiently)
-        except TimeoutError:
-            logger.info("a slow reader was cut: it took nothing for %g s", self._patience)
-
-
-async def sse(reading: Reading, profile: Profile) -> AsyncGenerator[bytes, None]:
-    """Batches as server-sent events: one write each, the chunk's place as its id."""
+async def encode_sse(reading: Reading, profile: Profile) -> AsyncGenerator[bytes, None]:
+    """Yield the batches of a run as server-sent events, whose ids are the positions of the chunks."""
     event = b"id: " + reading.run.encode() + b":%d\ndata: %b\n\n"
     async with aclosing(reading.batches) as batches:
         async for batch in batches:
-            yield frame(batch, event, profile) if batch.entries else _HEARTBEAT
+            yield encode_batch(batch, event, profile) if batch.entries else HEARTBEAT
             if batch.closed:
                 yield _DONE
 
 
-def frame(batch: Batch, event: bytes, profile: Profile) -> bytes:
-    """The events of one batch; a chunk this client must not see leaves its number out."""
+def encode_batch(batch: Batch, event: bytes, profile: Profile) -> bytes:
+    """Return the events of one batch. The number of a chunk that the client must not get is not used."""
     if len(batch.entries) == 1:
         data = profile.fit_encoded(batch.entries[0])
         return b"" if data is None else event % (batch.first, data)
@@ -154,9 +119,9 @@ def frame(batch: Batch, event: bytes, profile: Profile) -> bytes:
     return b"".join([event % (number, data) for number, data in fitted if data is not None])
 
 
-def given_in(body: CallBody) -> Given:
-    """What an answer says, for the gate."""
-    return Given(
+def unchecked_answer(body: CallBody) -> UncheckedAnswer:
+    """Return the answer to a call as the gate takes it."""
+    return UncheckedAnswer(
         approved=body.approved,
         reason=body.reason or "",
         args=body.args,
@@ -168,14 +133,21 @@ def given_in(body: CallBody) -> Given:
     )
 
 
-def place(text: str) -> Place:
-    """The place that an event id names."""
-    found = _PLACE.fullmatch(text)
+def parse_position(text: str) -> Position:
+    """Return the position that an event id names."""
+    found = _EVENT_ID.fullmatch(text)
     if found is None:
         raise Unprocessable("An event id looks like <run>:<number>.")
-    return Place(found[1], int(found[2]))
+    return Position(found[1], int(found[2]))
 
 
-async def _stop_wish(request: Request) -> str | None:
-    body = await read_body(request, _STOP_BODY)
-    return decode_json(_stop, body).run if body else None
+def check_run_id(text: str) -> str:
+    """Return the id of a run if it has the form of one."""
+    if _RUN.fullmatch(text) is None:
+        raise Unprocessable("A run id has 1 to 64 letters, digits, `_` or `-`: take it from `active` of the history.")
+    return text
+
+
+async def _run_to_stop(request: Request) -> str | None:
+    body = await read_body(request, _MAX_STOP_BODY)
+    return decode_json(_stop_body, body).run if body else None

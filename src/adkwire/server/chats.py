@@ -1,7 +1,4 @@
-"""GET /api/chats, GET, PATCH and DELETE /api/chats/{id}, GET /api/chats/{id}/audit and GET /api/events."""
-
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+"""GET /api/chats, GET, PATCH and DELETE /api/chats/{id}, and GET /api/chats/{id}/audit."""
 
 import msgspec
 from starlette.requests import Request
@@ -9,16 +6,19 @@ from starlette.responses import Response
 
 from adkwire.errors import Unprocessable
 from adkwire.runs import views
-from adkwire.runs.news import Item
-from adkwire.runs.serving import Serving
-from adkwire.server.chat import EventStream
+from adkwire.server.backend import Backend
+from adkwire.server.responses import json_response
 from adkwire.server.security import read_json_body, user_of
-from adkwire.wire.chunks import encode_chunk
-from adkwire.wire.decoder import check_chat_id, decode_json
+from adkwire.wire.decode.decoder import check_chat_id
+from adkwire.wire.decode.request_json import decode_json
 
 _DEFAULT_PAGE = 50
+"""Chats in a page of the list."""
 _MAX_PAGE = 1000
 _MAX_TITLE = 200
+"""Characters of a title."""
+_MAX_TITLE_BODY = 10_000
+"""Bytes of a body with a title."""
 
 
 class _Title(msgspec.Struct):
@@ -29,55 +29,36 @@ _title_body = msgspec.json.Decoder(_Title)
 
 
 class ChatsRoutes:
-    """The chat list and one chat's history."""
+    """The routes of the chat list and of one chat."""
 
-    def __init__(self, bridge: Serving) -> None:
-        self._bridge = bridge
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     async def index(self, request: Request) -> Response:
-        """The user's chats, newest first."""
+        """Respond with a page of the user's chats, newest first."""
         limit = _limit(request) or _DEFAULT_PAGE
-        page = await self._bridge.chats(user_of(request).id, limit=limit, before=_cursor(request))
-        return as_json(page)
+        page = await self._backend.chats(user_of(request).id, limit=limit, before=_cursor(request))
+        return json_response(page)
 
     async def show(self, request: Request) -> Response:
-        """One chat with its messages."""
-        history = await self._bridge.history(
+        """Respond with one chat and its messages."""
+        history = await self._backend.history(
             user_of(request).id, _chat(request), limit=_limit(request), before=request.query_params.get("before")
         )
-        return as_json(history)
+        return json_response(history)
 
     async def rename(self, request: Request) -> Response:
-        """Set a chat's title."""
-        return as_json(await self._bridge.rename(user_of(request).id, _chat(request), await _title(request)))
+        """Set the title of a chat."""
+        return json_response(await self._backend.rename(user_of(request).id, _chat(request), await _title(request)))
 
     async def delete(self, request: Request) -> Response:
-        """Forget a chat."""
-        await self._bridge.delete(user_of(request).id, _chat(request))
+        """Delete a chat."""
+        await self._backend.delete(user_of(request).id, _chat(request))
         return Response(status_code=204)
 
     async def audit(self, request: Request) -> Response:
-        """Who asked, who answered and what came of it."""
-        return as_json({"entries": await self._bridge.audit(user_of(request).id, _chat(request))})
-
-    async def events(self, request: Request) -> Response:
-        """What happens in the user's chats, as it happens."""
-        news = self._bridge.news(user_of(request).id)
-        await anext(news)  # a server that goes down refuses it here, while it still can
-        headers = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
-        return EventStream(_as_sse(news), headers, self._bridge.settings.slow_reader)
-
-
-async def _as_sse(news: AsyncGenerator[Item | None, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(news):
-        yield b": keep-alive\n\n"
-        async for item in news:
-            yield b": keep-alive\n\n" if item is None else b"data: %b\n\n" % encode_chunk(item)
-
-
-def as_json(value: object) -> Response:
-    """A value as a JSON response that no cache keeps."""
-    return Response(encode_chunk(value), headers={"cache-control": "no-store"}, media_type="application/json")
+        """Respond with the audit of a chat: who asked, who answered, and the outcome."""
+        return json_response({"entries": await self._backend.audit(user_of(request).id, _chat(request))})
 
 
 def _chat(request: Request) -> str:
@@ -99,7 +80,7 @@ def _limit(request: Request) -> int | None:
 
 
 async def _title(request: Request) -> str:
-    title = decode_json(_title_body, await read_json_body(request, 10_000)).title.strip()
+    title = decode_json(_title_body, await read_json_body(request, _MAX_TITLE_BODY)).title.strip()
     if not 1 <= len(title) <= _MAX_TITLE:
         raise Unprocessable(f"A title has 1 to {_MAX_TITLE} characters.")
     return title

@@ -6,55 +6,57 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from adkwire.errors import Unavailable
-from adkwire.runs.serving import Serving
-from adkwire.server.chats import as_json
+from adkwire.server.backend import Backend
+from adkwire.server.responses import json_response
 from adkwire.server.security import error_response
 from adkwire.settings import Settings
-from adkwire.wire.sound import BIT_DEPTH, CHANNELS, ENCODING, RATE, SPEECH_RATE
+from adkwire.wire.socket.audio import BIT_DEPTH, CHANNELS, ENCODING, INPUT_RATE, OUTPUT_RATE
 
 
 class OpsRoutes:
-    """What operators and pages ask first."""
+    """The routes about the server itself: is it alive, is it ready, what can it do."""
 
-    def __init__(self, bridge: Serving) -> None:
-        self._bridge = bridge
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
 
     async def healthz(self, request: Request) -> Response:
-        """The process lives."""
-        return as_json({"status": "ok"})
+        """Respond: the process is alive."""
+        return json_response({"status": "ok"})
 
     async def readyz(self, request: Request) -> Response:
-        """A turn could be served now."""
+        """Respond whether a turn could be served now; an error says why not."""
         try:
-            ready = await self._bridge.ready()
+            ready = await self._backend.ready()
         except Unavailable as error:
             return error_response(error)
-        return as_json({"status": "ready"}) if ready else error_response(Unavailable("The server is going down."))
+        return (
+            json_response({"status": "ready"}) if ready else error_response(Unavailable("The server is shutting down."))
+        )
 
     async def info(self, request: Request) -> Response:
-        """What this server is and can do."""
-        direct, talks = self._bridge.direct, self._bridge.talks
-        return as_json(
+        """Respond what this server is and can do."""
+        direct, talks = self._backend.direct, self._backend.talks
+        return json_response(
             {
                 "name": "adkwire",
                 "version": version("adkwire"),
-                "agent": self._bridge.agent_name,
-                "model": self._bridge.model_name,
-                "offline": self._bridge.offline,
+                "agent": self._backend.agent_name,
+                "model": self._backend.model_name,
+                "offline": self._backend.offline,
                 "modes": self._modes(),
                 "gemini": {"model": direct.name, "offline": direct.offline} if direct.name is not None else None,
                 "tools": [
                     {"name": tool.name, "kind": tool.kind, "asks": tool.asks, "schema": tool.schema}
-                    for tool in await self._bridge.tools()
+                    for tool in await self._backend.tools()
                 ],
-                "audio": {"input": _sound(RATE), "output": _sound(SPEECH_RATE)} if talks else None,
-                "limits": _limits(self._bridge.settings),
+                "audio": {"input": _sound(INPUT_RATE), "output": _sound(OUTPUT_RATE)} if talks else None,
+                "limits": _limits(self._backend.settings),
             }
         )
 
     def _modes(self) -> list[str]:
-        live = ["live"] if self._bridge.talks else []
-        return ["sse", "websocket", *live, *(["gemini"] if self._bridge.direct.name is not None else [])]
+        live = ["live"] if self._backend.talks else []
+        return ["sse", "websocket", *live, *(["gemini"] if self._backend.direct.name is not None else [])]
 
 
 def _sound(rate: int) -> dict[str, object]:

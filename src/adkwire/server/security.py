@@ -1,6 +1,6 @@
-"""The door: Host, Origin, identity, sizes, rates. Everything behind it may trust what it gets.
+"""Guard: checks Host, Origin and identity before a route gets a request, and limits the sizes of bodies.
 
-The guard wraps each route of ours as plain ASGI, so it also holds when the router lives inside somebody else's app.
+It wraps each route as plain ASGI, so it also protects the routes when they are part of another app.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -41,40 +42,49 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - to recognise, not to bind
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:@/\s]+))(?::\d{1,5})?")
 _USER = "adkwire.user"
-_BODY_PATIENCE = 60
-"""Seconds a body has to arrive, so that slow senders do not pile up."""
-_TOKEN_PROTOCOL = "adkwire.token."  # noqa: S105 - what stands before one
-"""What a browser puts before its token among the subprotocols of a socket: it can set no headers there."""
-_PUBLIC = frozenset({"client", "chat"})
-"""What may be seen of the query of a socket's address."""
+_BODY_TIMEOUT = 60
+"""Seconds in which a body has to arrive, so that slow senders do not use up connections."""
+_TOKEN_PROTOCOL = "adkwire.token."  # noqa: S105 - a prefix
+"""The prefix of a token among the subprotocols of a socket: a browser can set no headers there."""
+_PUBLIC_QUERY = frozenset({"client", "chat"})
+"""The query parameters of a socket that may be logged."""
 _REFUSED = 1008
 _FAILED = 1011
 _DRAIN_FACTOR = 4
-"""An oversized body is read up to this many limits, so that the client gets to see the refusal."""
+"""An oversized body is read up to this many limits, so that the client reads the refusal."""
 
 
 @dataclass(frozen=True)
 class User:
-    """Who is talking. Chats belong to the id; another id never sees them."""
+    """The user of a request. Chats belong to the id; no other id has access to them."""
 
     id: str
 
 
-Authenticate = Callable[[HTTPConnection], User | Awaitable[User]]
-"""Names the user of a request or a socket, or raises `Unauthorized` or `Forbidden`."""
+class Authenticate(Protocol):
+    """A function, plain or async, that names the user of a request or a socket.
+
+    It raises `Unauthorized` or `Forbidden` for a request that names no user who may talk.
+    """
+
+    def __call__(self, connection: HTTPConnection, /) -> User | Awaitable[User]:
+        """Return the user of a request or a socket."""
+        ...
+
+
 Handler = Callable[[Request], Awaitable[Response]]
 SocketHandler = Callable[[WebSocket], Awaitable[None]]
 
 
 def local_user(connection: HTTPConnection) -> User:
-    """Identity `none`: one user, on this machine only."""
+    """Return the one user of `--auth none`, for clients on this machine only."""
     if connection.client is not None and not is_loopback(connection.client.host):
         raise Unauthorized("This server answers its own machine only.", hint="Set up `--auth token` to open it.")
     return User("local")
 
 
 def token_user(token: str) -> Authenticate:
-    """Identity `token`: whoever has the token is the one user of this server."""
+    """Return the identity of `--auth token`: every client with the token is the one user of this server."""
     expected = token.encode()
 
     def authenticate(connection: HTTPConnection) -> User:
@@ -86,7 +96,7 @@ def token_user(token: str) -> Authenticate:
 
 
 def _tokens(connection: HTTPConnection) -> list[bytes]:
-    """The tokens that are shown: in the header, or where a browser can put one when it opens a socket."""
+    """Return the tokens in a request: in its header, or where a browser can put one when it opens a socket."""
     scheme, _, given = connection.headers.get("authorization", "").partition(" ")
     tokens = [given.strip()] if scheme.lower() == "bearer" else []
     if connection.scope["type"] == "websocket":
@@ -97,7 +107,7 @@ def _tokens(connection: HTTPConnection) -> list[bytes]:
 
 
 def authenticator(settings: Settings) -> Authenticate:
-    """The built-in identity that the settings name."""
+    """Return the built-in identity that the settings name."""
     if settings.auth == "none":
         if not is_loopback(settings.host):
             raise ConfigError(f"--host {settings.host} would let anybody in: add `--auth token`, or stay on 127.0.0.1.")
@@ -108,7 +118,7 @@ def authenticator(settings: Settings) -> Authenticate:
 
 
 def _sendable(token: str) -> str:
-    """A token that every client can put into a header."""
+    """Return a token that every client can put into a header."""
     if not (token.isascii() and token.isprintable() and token == token.strip()):
         raise ConfigError(
             "ADKWIRE_TOKEN does not fit into a header: take letters, digits and signs of ASCII, "
@@ -118,7 +128,7 @@ def _sendable(token: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name is this machine itself."""
+    """Return whether an address or name is this machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -126,13 +136,13 @@ def is_loopback(host: str) -> bool:
 
 
 def user_of(connection: HTTPConnection) -> User:
-    """The user the guard has let in."""
+    """Return the user that the guard has identified."""
     user: User = connection.scope[_USER]
     return user
 
 
 def chosen_subprotocol(connection: HTTPConnection, known: str) -> str | None:
-    """The subprotocol to agree on. A browser that offers some wants one of them: at worst the one with its token."""
+    """Return the subprotocol to agree on. A browser that offers some needs one of them: else the one with its token."""
     offered: list[str] = connection.scope.get("subprotocols") or []
     if known in offered:
         return known
@@ -140,7 +150,7 @@ def chosen_subprotocol(connection: HTTPConnection, known: str) -> str | None:
 
 
 class Guard:
-    """Checks every request before its route sees it, and answers refusals in one form."""
+    """Checks every request before its route gets it, and refuses in one form."""
 
     def __init__(self, settings: Settings, authenticate: Authenticate) -> None:
         self._authenticate = authenticate
@@ -149,17 +159,17 @@ class Guard:
         self._hosts = _LOOPBACK_NAMES | own | frozenset(host.lower() for host in settings.allow_host)
 
     def protect(self, handler: Handler, *, identity: bool = True) -> "GuardedEndpoint":
-        """An endpoint behind the door; without `identity` for what anybody may see."""
+        """Return a guarded endpoint; without `identity` for what anybody may see."""
         return GuardedEndpoint(self, handler, identity)
 
     def protect_socket(self, handler: SocketHandler) -> "GuardedSocket":
-        """A socket behind the same door: the handler gets it when it knows the user, not yet accepted."""
+        """Return a guarded socket: the handler gets it with its user, not yet accepted."""
         return GuardedSocket(self, handler)
 
     def check_host(self, headers: Headers) -> None:
-        """Refuse a Host that is not ours: a page of another site that points its name at us."""
+        """Refuse a Host that is not ours: another site may point its name at this server."""
         if len(headers.getlist("host")) > 1:
-            # A proxy in front may have looked at the other one.
+            # A proxy may have checked the other one.
             raise BadRequest("A request has one Host header.")
         found = _HOST.fullmatch(headers.get("host", ""))
         name = (found[1] or found[2]).lower() if found else ""
@@ -170,7 +180,7 @@ class Guard:
             )
 
     def check_origin(self, headers: Headers) -> None:
-        """Refuse pages of other sites; programs that are no browsers send no Origin."""
+        """Refuse pages of other sites. Programs that are no browsers send no Origin."""
         origin = headers.get("origin")
         if origin is None or self._is_allowed(origin):
             return
@@ -193,7 +203,7 @@ class Guard:
         return origin.lower() in self._origins
 
     def cors(self, headers: Headers) -> dict[str, str]:
-        """The headers that let an allowed page of another site read the answer."""
+        """Return the headers that let an allowed page of another site read the response."""
         origin = headers.get("origin")
         if origin is None or not self._is_allowed(origin):
             return {}
@@ -205,13 +215,13 @@ class Guard:
         }
 
     async def identify(self, connection: HTTPConnection) -> User:
-        """Who is talking."""
+        """Return the user of a request."""
         user = self._authenticate(connection)
         return await user if inspect.isawaitable(user) else user
 
 
 class GuardedEndpoint:
-    """A handler as an ASGI endpoint that checks first. An object, so that routers take it as it is."""
+    """A handler as an ASGI endpoint that checks first. An object, so that routers do not wrap it."""
 
     def __init__(self, guard: Guard, handler: Handler, identity: bool) -> None:
         self._guard = guard
@@ -220,7 +230,7 @@ class GuardedEndpoint:
         self.__name__ = handler.__name__
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, handle, answer."""
+        """Check the request, handle it, send the response."""
         request = Request(scope, receive)
         replies = _Replies(send, self._guard.cors(request.headers))
         try:
@@ -240,7 +250,7 @@ class GuardedEndpoint:
 
 
 class GuardedSocket:
-    """A handler of sockets as an ASGI endpoint that checks first, before anything is accepted."""
+    """A handler of sockets as an ASGI endpoint that checks before the socket is accepted."""
 
     def __init__(self, guard: Guard, handler: SocketHandler) -> None:
         self._guard = guard
@@ -248,10 +258,10 @@ class GuardedSocket:
         self.__name__ = handler.__name__
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, then let the handler talk."""
+        """Check the socket, then let the handler serve it."""
         socket = WebSocket(scope, receive, send)
         try:
-            await self._let_in(socket)
+            await self._check(socket)
             await self._handler(socket)
         except (OSError, WebSocketDisconnect):
             logger.debug("%s: the client went away", scope["path"])
@@ -261,19 +271,22 @@ class GuardedSocket:
             logger.exception("%s failed", scope["path"])
             await _refuse_socket(socket, None)
 
-    async def _let_in(self, socket: WebSocket) -> None:
+    async def _check(self, socket: WebSocket) -> None:
         try:
             self._guard.check_host(socket.headers)
             self._guard.check_origin(socket.headers)
             socket.scope[_USER] = await self._guard.identify(socket)
+        except OSError as error:
+            # A timeout among them. No client has gone away: `authenticate` has failed, which must be logged.
+            raise RuntimeError("The user of a socket could not be identified.") from error
         finally:
-            # Servers log the address of a socket when it is accepted or refused, and it may hold a secret.
-            public = [(name, value) for name, value in socket.query_params.multi_items() if name in _PUBLIC]
+            # Servers log the address of a socket when it is accepted or refused, and it may contain a secret.
+            public = [(name, value) for name, value in socket.query_params.multi_items() if name in _PUBLIC_QUERY]
             socket.scope["query_string"] = urlencode(public).encode()
 
 
 async def _refuse_socket(socket: WebSocket, error: RequestError | None) -> None:
-    """Say no as HTTP does, where the server can; an open socket is closed."""
+    """Refuse a socket with an HTTP response, where the ASGI server can; close an open one."""
     with contextlib.suppress(OSError, WebSocketDisconnect):
         if socket.application_state is WebSocketState.CONNECTED:
             await socket.close(_FAILED, "the server failed")
@@ -286,7 +299,7 @@ async def _refuse_socket(socket: WebSocket, error: RequestError | None) -> None:
 
 
 class _Replies:
-    """The way out: adds headers to the response, and refuses in our own form if nothing was sent yet."""
+    """Sends a response with more headers, and an error if nothing of the response was sent yet."""
 
     def __init__(self, send: Send, headers: dict[str, str]) -> None:
         self._send = send
@@ -307,7 +320,7 @@ class _Replies:
 
 
 def error_response(error: RequestError | None) -> Response:
-    """A refusal as JSON; None is our own fault and says no more than that."""
+    """Return an error as JSON; None is a failure of the server, whose details only the log has."""
     if error is None:
         body, status = {"code": "internal", "message": "The server failed. Its log says why."}, 500
     else:
@@ -325,7 +338,7 @@ def error_response(error: RequestError | None) -> Response:
 
 
 async def read_json_body(request: Request, limit: int) -> bytes:
-    """The body of a JSON request; a page of another site cannot send this content type without a preflight."""
+    """Return the body of a JSON request. A page of another site cannot send this type without a preflight."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise UnsupportedType(f"The body must be application/json, not {kind or 'untyped'}.")
@@ -333,11 +346,11 @@ async def read_json_body(request: Request, limit: int) -> bytes:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """The body, up to the limit."""
+    """Return the body of a request; raise when it is larger than the limit."""
     body = bytearray()
     total = 0
     try:
-        async with asyncio.timeout(_BODY_PATIENCE):
+        async with asyncio.timeout(_BODY_TIMEOUT):
             async for chunk in request.stream():
                 total += len(chunk)
                 if total <= limit:
@@ -345,7 +358,7 @@ async def read_body(request: Request, limit: int) -> bytes:
                 elif total > _DRAIN_FACTOR * limit:
                     break
     except TimeoutError:
-        raise BadRequest(f"The body did not arrive within {_BODY_PATIENCE} s.") from None
+        raise BadRequest(f"The body did not arrive within {_BODY_TIMEOUT} s.") from None
     if total > limit:
         raise TooLarge(f"The body may have at most {limit} bytes.")
     return bytes(body)

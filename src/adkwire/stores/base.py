@@ -1,31 +1,38 @@
-"""What a store must do. Small Protocols, shaped so that memory, SQLite, Redis and PostgreSQL all fit."""
+"""The Protocols of the stores, small enough for memory, SQLite, Redis and PostgreSQL, and the values they keep."""
 
 from collections.abc import AsyncGenerator, Collection, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 
+class ChatKey(NamedTuple):
+    """The user and the id of a chat. Two users may use the same id for two chats."""
+
+    user: str
+    chat: str
+
+
 class RunHead(msgspec.Struct, frozen=True):
-    """Whose run it is and what it writes: enough for any worker to serve it, and to close it when its own is gone."""
+    """What any worker needs to serve a run, and to close it when the worker that wrote it is gone."""
 
     run: str
     user: str
     chat: str
     message: str
-    """The assistant message it writes."""
-    said: str = ""
-    """The user message it answers."""
+    """The id of the assistant message that the run writes."""
+    user_message: str = ""
+    """The id of the user message that the run answers."""
     request: bytes = b""
-    """The fingerprint of the request that began it."""
+    """The fingerprint of the request that started the run."""
     delivers: tuple[str, ...] = ()
-    """The calls whose answers it brings to the agent."""
+    """The ids of the calls whose answers the run brings to the agent."""
     before: int = 0
-    """How many entries tell what its message held before."""
+    """The number of entries that earlier runs wrote in the same message."""
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What a read found: entries from number `first` on, and whether more can come."""
+    """The entries that a read returns: numbered from `first` on; `closed` is True if no more can come."""
 
     first: int
     entries: Sequence[bytes]
@@ -33,53 +40,56 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Closed(Exception):
-    """An entry for a run whose log is closed, or was never opened: somebody else has ended it."""
+    """Raised when an entry is appended to a run that is not open: it was never opened, or another worker closed it."""
 
 
 class StreamLog(Protocol):
-    """The numbered chunks of runs. One writer per run, any number of readers.
+    """The numbered chunks of runs, with one writer per run and any number of readers.
 
-    A run's entries have the numbers 0, 1, 2, ... What its message held before it began is kept with them, for those
-    who come without it, and has the numbers up to -1. How much of one run, and of all, is kept is bounded.
+    A run's entries have the numbers 0, 1, 2, ... The chunks that earlier runs wrote in the same message are kept with
+    them, with numbers up to -1, for readers that do not have them. What is kept of one run, and of all, is bounded.
     """
 
     async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
-        """Begin the log of a run; `before` is what its message held, `question` what the user said."""
+        """Begin the log of a run.
+
+        `before` has the chunks that its message holds already, `question` the parts of the user's message.
+        """
         ...
 
     async def append(self, run: str, entries: Sequence[bytes]) -> None:
-        """Add encoded chunks behind the last; raises `Closed` when the run is not open.
+        """Add encoded chunks after the last one; raise `Closed` when the run is not open.
 
-        When the worker that began a run is gone, another one goes on with it.
+        Any worker may append: when the worker that opened a run is gone, another one ends it.
         """
         ...
 
     async def close(self, run: str) -> None:
-        """Say that nothing more comes. The log is kept for a while; closing it again changes nothing."""
+        """Close a run, whose entries are kept for a while; closing it again changes nothing."""
         ...
 
     async def read(self, run: str, after: int, wait: float) -> Batch | None:
-        """Return what is behind `after`, waiting up to `wait` seconds for it; None when the run is not known.
+        """Return entries after the number `after`, waiting up to `wait` seconds for them; None when the run is unknown.
 
-        A batch may hold less than there is; when entries behind
-        `after` are no longer kept, it begins with the first that is. The end is only told with the last entries.
+        A batch may hold fewer entries than there are. If entries after `after` are no longer kept, it begins with the
+        first that is. It is `closed` only when it ends with the last entry of a closed run.
         """
         ...
 
     async def head(self, run: str) -> RunHead | None:
-        """Whose run it is; None when it is not known."""
+        """Return the head of a run; None when the run is unknown."""
         ...
 
     async def runs(self, user: str, chat: str) -> list[RunHead]:
-        """The runs of a chat that are kept, in the order they were opened."""
+        """Return the heads of a chat's runs that are kept, in the order in which they were opened."""
         ...
 
     async def question(self, run: str) -> bytes:
-        """What the user said, as long as the run has no end: it may have got lost on the way to the agent."""
+        """Return the `question` of an open run, for the case that its worker died before the agent got it; else b""."""
         ...
 
     async def unclosed(self, user: str | None = None, chat: str | None = None) -> list[RunHead]:
-        """The runs that have no end, of everybody, of a user or of a chat, in the order they were opened."""
+        """Return the heads of open runs, of all users, of one user or of one chat, in the order they were opened."""
         ...
 
     async def forget(self, user: str, chat: str) -> None:
@@ -87,52 +97,63 @@ class StreamLog(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of what is open. The store can be used, and closed, again."""
+        """Close files and connections. The store can be used, and closed, again."""
         ...
 
 
 class Signals(Protocol):
-    """Who does what among workers that share the stores, and word from one to another.
+    """Leases and messages between the workers that share the stores.
 
-    A lease belongs to a living worker. One that has given no sign of life for a while is dead, and so are its leases.
+    A lease belongs to a living worker. A worker that has given no sign of life for a while counts as dead, and its
+    leases are free.
     """
 
     @property
     def worker(self) -> str:
-        """The name of this worker, which no other ever has."""
+        """The name of this worker; no other worker ever has the same."""
         ...
 
     async def acquire(self, name: str) -> str | None:
-        """Take or keep a lease: the name of who held it last ("" when nobody did); None while another has it."""
+        """Take or keep a lease and return its last holder ("" if it had none); None while another worker holds it."""
         ...
 
     async def release(self, name: str) -> None:
-        """Give a lease back, if this worker has it."""
+        """Release a lease, if this worker holds it."""
         ...
 
     async def holder(self, name: str) -> str | None:
-        """The living worker that has a lease."""
+        """Return the living worker that holds a lease; None when it is free."""
+        ...
+
+    async def wait_free(self, name: str, seconds: float) -> bool:
+        """Wait until no other living worker holds a lease; return False when `seconds` have passed before.
+
+        Return True at once when the lease is free or is this worker's own. The holder's `release`, `forget` or `close`
+        ends the wait; so does its death, which is noticed within a second of the time that `holder` would notice it.
+        Waiting does not take the lease: another worker may acquire it first. `close` on this worker ends the wait with
+        False.
+        """
         ...
 
     async def forget(self, name: str) -> None:
-        """Give a lease back and drop who held it last."""
+        """Release a lease and forget its last holder; a lease that another living worker holds is left alone."""
         ...
 
     async def send(self, topic: str, message: bytes) -> None:
-        """Tell all who listen to a topic, on any worker. Nothing is kept for those who do not."""
+        """Send a message to all listeners of a topic, on all workers. It is not kept for later listeners."""
         ...
 
     def listen(self, topic: str) -> AsyncGenerator[bytes, None]:
-        """What is sent to a topic from the first step of the iteration on, in order."""
+        """Yield the messages that are sent to a topic from the first step of the iteration on, in order."""
         ...
 
     async def close(self) -> None:
-        """Give all leases back and let go of what is open."""
+        """Release all leases, end listeners and waits, and close files and connections."""
         ...
 
 
 class CallRow(msgspec.Struct, frozen=True):
-    """A gated call as a store sees it: whose it is, its state, until when. What it means is the gate's business."""
+    """A gated call as a store keeps it. `data` is the record of the gate, which a store need not understand."""
 
     user: str
     chat: str
@@ -144,33 +165,46 @@ class CallRow(msgspec.Struct, frozen=True):
 
 
 class GateStore(Protocol):
-    """Gated calls, standing grants and the audit. What a method did is kept, also through a power cut."""
+    """Gated calls, standing grants and the audit. What a method has stored survives a power cut."""
 
     async def add(self, row: CallRow) -> bool:
-        """Keep a new call, as version 0; False when the user has that call in that chat already."""
+        """Store a new call as version 0; return False when the user has that call in that chat already."""
         ...
 
     async def get(self, user: str, chat: str, call: str) -> CallRow | None:
-        """Return one call."""
+        """Return one call; None when there is none."""
         ...
 
     async def replace(self, row: CallRow) -> bool:
-        """Put `row` in the place of the same version, as the next one; False when that version is no longer there.
+        """Replace the version of a call that `row` names by `row`, as the next version; False if there is another one.
 
-        Of any number who try at once, in this or another process, one succeeds.
+        Of any number of attempts at once, in this or another process, one succeeds.
         """
         ...
 
     async def calls(self, user: str, chat: str) -> list[CallRow]:
-        """All calls of a chat, in the order they were added."""
+        """Return all calls of a chat, in the order they were added."""
         ...
 
-    async def find(self, user: str, states: Collection[str]) -> list[CallRow]:
-        """The calls of all the user's chats that are in one of the states, in the order they were added."""
+    async def find(self, user: str, states: Collection[str], chat: str | None = None) -> list[CallRow]:
+        """Return the user's calls that are in one of the states, of all chats or of one, in the order they were added.
+
+        Calls in other states and chats must not be read for it: a chat may hold any number of calls that are over.
+        """
         ...
 
-    async def expiring(self, states: Collection[str], before: float) -> list[CallRow]:
-        """The calls of all users that are in one of the states and expire at `before` or earlier, earliest first."""
+    async def expiring(self, states: Collection[str], before: float, limit: int) -> list[CallRow]:
+        """Return the calls of all users that are in one of the states and expire at `before` or earlier.
+
+        The earliest come first, and there are at most `limit`; no others are read.
+        """
+        ...
+
+    async def next_expiry(self, states: Collection[str]) -> float | None:
+        """Return the earliest time at which a call in one of the states expires, of all users; None if none does.
+
+        It must be read from an index: it is asked after every call that changes.
+        """
         ...
 
     async def forget(self, user: str, chat: str) -> None:
@@ -178,21 +212,21 @@ class GateStore(Protocol):
         ...
 
     async def grant(self, user: str, chat: str, what: str) -> None:
-        """Keep a standing grant for a chat; with chat "", for all chats of the user."""
+        """Store a standing grant for a chat; with chat "", for all chats of the user."""
         ...
 
     async def granted(self, user: str, chat: str, what: Collection[str]) -> bool:
-        """Whether any of `what` is granted, for this chat or for all."""
+        """Return whether any of `what` is granted, for this chat or for all chats of the user."""
         ...
 
-    async def write(self, user: str, chat: str, line: bytes) -> None:
-        """Add a line to the audit of a chat; nothing takes it away again."""
+    async def add_audit_line(self, user: str, chat: str, line: bytes) -> None:
+        """Add a line to the audit of a chat, where it stays when the chat is deleted."""
         ...
 
-    async def lines(self, user: str, chat: str) -> list[bytes]:
-        """The audit of a chat, oldest first."""
+    async def audit_lines(self, user: str, chat: str) -> list[bytes]:
+        """Return the audit of a chat, oldest line first."""
         ...
 
     async def close(self) -> None:
-        """Let go of what is open. The store can be used, and closed, again."""
+        """Close files and connections. The store can be used, and closed, again."""
         ...

@@ -1,10 +1,10 @@
-"""For tests of agents and front ends: models without a network, Gemini's wire, and a judge of streams."""
+"""Tools for tests of agents and servers: a scripted model, an emulator of the Gemini API, and a check of streams."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from adkwire.testing.live_responses import Manner
 from adkwire.testing.scripted import ScriptedConnection, ScriptedModel, ScriptExhaustedError
-from adkwire.testing.speech import Manner
 from adkwire.testing.steps import (
     Call,
     Cite,
@@ -23,11 +23,8 @@ from adkwire.testing.steps import (
 )
 
 if TYPE_CHECKING:
-    from adkwire.testing.gemini import GeminiEmulator
-    from adkwire.testing.gemini_live import GeminiLive, LiveReceived, LiveSession, LiveTurn
-    from adkwire.testing.gemini_live_wire import GeminiLiveStep, Generated, Hear, Interrupt, Sound
-    from adkwire.testing.gemini_talk import Frame
-    from adkwire.testing.gemini_wire import (
+    from adkwire.testing.gemini.emulator import GeminiEmulator
+    from adkwire.testing.gemini.generate_content import (
         Block,
         Cut,
         Finish,
@@ -39,6 +36,9 @@ if TYPE_CHECKING:
         Send,
         StreamCall,
     )
+    from adkwire.testing.gemini.live_protocol import GeminiLiveStep, Generated, Hear, Interrupt, Sound
+    from adkwire.testing.gemini.live_sessions import GeminiLive, LiveReceived, LiveSession, LiveTurn
+    from adkwire.testing.gemini.session_conversation import Frame
     from adkwire.testing.valid_stream import assert_valid_stream
 
 __all__ = [
@@ -84,12 +84,12 @@ __all__ = [
     "assert_valid_stream",
 ]
 
-_LATE = {
+_LAZY = {
     "assert_valid_stream": "valid_stream",
-    "GeminiEmulator": "gemini",
-    "Frame": "gemini_talk",
-    **dict.fromkeys(("GeminiLive", "LiveReceived", "LiveSession", "LiveTurn"), "gemini_live"),
-    **dict.fromkeys(("GeminiLiveStep", "Generated", "Hear", "Interrupt", "Sound"), "gemini_live_wire"),
+    "GeminiEmulator": "gemini.emulator",
+    "Frame": "gemini.session_conversation",
+    **dict.fromkeys(("GeminiLive", "LiveReceived", "LiveSession", "LiveTurn"), "gemini.live_sessions"),
+    **dict.fromkeys(("GeminiLiveStep", "Generated", "Hear", "Interrupt", "Sound"), "gemini.live_protocol"),
     **dict.fromkeys(
         (
             "Block",
@@ -103,13 +103,13 @@ _LATE = {
             "Send",
             "StreamCall",
         ),
-        "gemini_wire",
+        "gemini.generate_content",
     ),
 }
-"""Loaded when they are asked for: who only needs a model does not pay for a server or a judge."""
+"""Names that are imported on first use, by module: a test that needs only a model does not import a server."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"adkwire.testing.{_LATE[name]}"), name)
+    return getattr(importlib.import_module(f"adkwire.testing.{_LAZY[name]}"), name)

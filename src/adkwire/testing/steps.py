@@ -1,4 +1,4 @@
-"""What a scripted model does in one turn, as data, and how it is played the way a real model streams."""
+"""The steps of a scripted model's turn, and how they are played as the responses of a streaming model."""
 
 import asyncio
 import copy
@@ -10,13 +10,13 @@ from typing import Any, NoReturn, assert_never
 from google.adk.models.llm_response import LlmResponse
 from google.genai import errors, types
 
-# A word with the space after it; scripts without spaces are cut every few characters, as tokens are.
+# A word with the space after it; text without spaces, such as Japanese, is cut every few characters, as tokens are.
 _WORDS = re.compile(r"[\u3000-\u9fff\uff00-\uffef]{1,3}\s*|[^\s\u3000-\u9fff\uff00-\uffef]+\s*|\s+")
 
 
 @dataclass(frozen=True)
 class Say:
-    """Text. Streamed word by word, or every `chunk` characters."""
+    """Text, streamed word by word or every `chunk` characters."""
 
     text: str
     chunk: int | None = None
@@ -24,7 +24,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Think:
-    """A thought. Streamed like text."""
+    """A thought, streamed like text."""
 
     text: str
     chunk: int | None = None
@@ -32,7 +32,7 @@ class Think:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. Without an `id` ADK gives it one."""
+    """A tool call. ADK gives it an id if it has none."""
 
     name: str
     args: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -49,7 +49,7 @@ class Show:
 
 @dataclass(frozen=True)
 class Source:
-    """A web page an answer rests on."""
+    """A web page that is a source of an answer."""
 
     uri: str
     title: str
@@ -64,14 +64,14 @@ class Cite:
 
 @dataclass(frozen=True)
 class Fail:
-    """The model raises."""
+    """An exception that the model raises."""
 
     error: Exception
 
 
 @dataclass(frozen=True)
 class ErrorCode:
-    """The model answers with an error code instead of content. Nothing follows it."""
+    """An error code instead of content. It ends the turn."""
 
     code: str
     message: str
@@ -79,21 +79,21 @@ class ErrorCode:
 
 @dataclass(frozen=True)
 class Wait:
-    """Hold the run here until the event is set."""
+    """A pause until the event is set."""
 
     event: asyncio.Event
 
 
 @dataclass(frozen=True)
 class Raw:
-    """This very response, streaming or not. It is not repeated in the final response."""
+    """A response that is yielded unchanged, streaming or not. The final response does not repeat it."""
 
     response: LlmResponse
 
 
 @dataclass(frozen=True)
 class Drop:
-    """The connection ends with this close code; 1006 is a cut without a word. Nothing follows it."""
+    """The end of the connection with this close code; 1006 is a cut without a close frame. It ends the script."""
 
     code: int = 1006
     reason: str = "dropped"
@@ -101,22 +101,23 @@ class Drop:
 
 @dataclass(frozen=True)
 class GoAway:
-    """The model will end the live connection soon. Nothing happens in a request."""
+    """The announcement that the model will end the live connection soon. Ignored in a request."""
 
     seconds: float = 10
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """A new handle, by which the live conversation can be resumed; or the word that there is none now.
+    """A new handle to resume the live conversation by, or the announcement that there is none now.
 
-    Nothing happens in a request.
+    Ignored in a request.
     """
 
     resumable: bool = True
 
 
 Step = Say | Think | Call | Show | Cite | Fail | ErrorCode | Wait | Raw | Drop | GoAway | Resumption
+"""A step of a `ScriptedModel`."""
 
 
 async def play(
@@ -124,10 +125,10 @@ async def play(
 ) -> AsyncGenerator[LlmResponse, None]:
     """Yield the responses of one model turn.
 
-    With `stream`: partial responses, each after `delay` seconds, then the whole content once more in a final one.
-    Without: only the final one. A turn of nothing but `Raw` (and `Wait`) steps gets no final response of ours.
+    With `stream`: partial responses, each after `delay` seconds, then a final response with the whole content.
+    Without it: only the final response. A turn that has only `Raw` and `Wait` steps gets no final response.
     """
-    answer = Answer(model, prompt_tokens)
+    answer = FinalResponse(model, prompt_tokens)
     raw = False
     for step in steps:
         match step:
@@ -157,23 +158,23 @@ async def play(
             case _:
                 assert_never(step)
     if not (raw and answer.empty):
-        yield answer.final()
+        yield answer.response()
 
 
 def drop(code: int, reason: str) -> NoReturn:
-    """Raise what google-genai raises when the other side has closed the connection."""
+    """Raise the error of google-genai for a connection that the server has closed."""
     raise errors.APIError(code, reason)
 
 
 def words(text: str, chunk: int | None = None) -> list[str]:
-    """Cut a text into the pieces it is streamed in; joined they are the text again."""
+    """Cut a text into the pieces that it is streamed in; joined they are the text again."""
     if chunk is None:
         return _WORDS.findall(text)
     return [text[at : at + chunk] for at in range(0, len(text), chunk)]
 
 
-class Answer:
-    """Collects the parts of a turn for its final response."""
+class FinalResponse:
+    """The final response of a turn, collected from the parts of the turn."""
 
     def __init__(self, model: str, prompt_tokens: int) -> None:
         self.model = model
@@ -181,14 +182,15 @@ class Answer:
         self.parts: list[types.Part] = []
         self.sources: tuple[Source, ...] = ()
         self.tokens = 0
+        """Pieces that were added: each counts as one token."""
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to say."""
+        """True while there are no parts and no sources."""
         return not self.parts and not self.sources
 
     def add(self, part: types.Part) -> None:
-        """Take a piece; texts of one kind that follow each other are one part."""
+        """Add a piece; adjacent texts of the same kind become one part."""
         self.tokens += 1
         last = self.parts[-1] if self.parts else None
         if last and last.text is not None and part.text is not None and last.thought == part.thought:
@@ -198,7 +200,7 @@ class Answer:
 
     @property
     def usage(self) -> types.GenerateContentResponseUsageMetadata:
-        """A token for each piece."""
+        """The usage metadata of the turn."""
         return types.GenerateContentResponseUsageMetadata(
             prompt_token_count=self.prompt_tokens,
             candidates_token_count=self.tokens,
@@ -207,13 +209,13 @@ class Answer:
 
     @property
     def grounding(self) -> types.GroundingMetadata | None:
-        """The sources, if there are any."""
+        """The grounding metadata, if there are sources."""
         pages = [types.GroundingChunkWeb(uri=source.uri, title=source.title) for source in self.sources]
         chunks = [types.GroundingChunk(web=page) for page in pages]
         return types.GroundingMetadata(grounding_chunks=chunks) if chunks else None
 
-    def final(self) -> LlmResponse:
-        """The whole turn."""
+    def response(self) -> LlmResponse:
+        """Return the response."""
         return LlmResponse(
             content=_content(self.parts),
             partial=False,
@@ -225,7 +227,7 @@ class Answer:
 
 
 def parts_of(step: Say | Think | Call | Show) -> Iterator[types.Part]:
-    """The parts a step is streamed in."""
+    """Yield the parts in which a step is streamed."""
     match step:
         case Say(text, chunk):
             yield from (types.Part(text=piece) for piece in words(text, chunk))

@@ -1,4 +1,4 @@
-"""Is this a stream that a stock AI SDK client takes to the end? For tests of servers."""
+"""`assert_valid_stream`: checks that a stock AI SDK client accepts a stream to its end. For tests of servers."""
 
 import copy
 import json
@@ -22,20 +22,20 @@ def assert_valid_stream(
 ) -> UIMessage:
     """Check a whole response and return the message that a client holds after it.
 
-    `stream` is the body of an SSE response, or chunks. `client` is the release that has to understand it; the
-    default is the strictest there is. A continuation is checked on the message it continues: `into`, which is left
-    as it is. An `AssertionError` names the chunk, its place and what is wrong with it.
+    `stream` is the body of an SSE response, or chunks. `client` is the release that must understand it; the default is
+    the strictest release. `into` is the message that a continuation continues; it is not changed. An `AssertionError`
+    names the chunk, its index and what is wrong with it.
 
         message = assert_valid_stream(response.text)
         assert message.parts[-1].text == "Sunny."
     """
     chunks = list(_from_sse(stream)) if isinstance(stream, bytes | str) else list(stream)
-    reader = _Reader(Profile.declared(client), client, continues=into is not None)
+    checker = _ChunkChecker(Profile.declared(client), client, continues=into is not None)
     try:
-        message = fold(reader.read(chunks), into=copy.deepcopy(into))
+        message = fold(checker.read(chunks), into=copy.deepcopy(into))
     except BrokenStream as error:
-        raise AssertionError(_at(reader.index, chunks[reader.index], str(error))) from None
-    reader.check_end(chunks)
+        raise AssertionError(_at(checker.index, chunks[checker.index], str(error))) from None
+    checker.check_end(chunks)
     _check_parts(message)
     if isinstance(last := chunks[-1], c.Finish):
         _check_no_loop(message, last)
@@ -43,15 +43,16 @@ def assert_valid_stream(
 
 
 class _Order(NamedTuple):
-    """What may not come where."""
+    """Which chunks the order of chunks allows next."""
 
     ended: bool = False
+    """True after `finish` or `error`."""
     in_step: bool | None = False
-    """None: the message that is continued may have ended in the middle of a step."""
+    """True while a step is open. None when a continuation may begin in the middle of a step."""
 
 
-class _Reader:
-    """Looks at each chunk before it is folded."""
+class _ChunkChecker:
+    """Checks each chunk before it is folded into the message."""
 
     def __init__(self, profile: Profile, client: str, *, continues: bool) -> None:
         self.index = -1
@@ -103,18 +104,18 @@ def _check_parts(message: UIMessage) -> None:
 
 
 def _check_no_loop(message: UIMessage, finish: c.Finish) -> None:
-    """A last step of settled calls makes `sendAutomaticallyWhen` post the same message for ever."""
+    """Fail for a last step that has only answered calls: `sendAutomaticallyWhen` would post the message for ever."""
     states: list[str] = []
     before: list[str] = []
-    written = True
+    last_step_has_parts = True
     for part in message.parts:
-        written = not isinstance(part, StepStartPart)
-        if not written:
+        last_step_has_parts = not isinstance(part, StepStartPart)
+        if not last_step_has_parts:
             before, states = states, []
         elif isinstance(part, ToolPart) and part.provider_executed is not True:
             states.append("preliminary" if part.preliminary is True else part.state)
-    if finish.message_metadata is UNSET and not written:
-        states = before  # Clients see an empty step only together with metadata.
+    if finish.message_metadata is UNSET and not last_step_has_parts:
+        states = before  # Clients update the message for an empty step only when finish has metadata.
     if states and all(state in _SETTLED for state in states):
         raise AssertionError(
             "The last step holds only settled calls: clients would send again for ever. "

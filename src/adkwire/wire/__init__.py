@@ -1,1 +1,1 @@
-"""What travels: chunks, messages, encoder, decoder. Pure and synchronous; importing it does not import ADK."""
+"""Chunks, messages, frames, and their encoders and decoders. Pure and synchronous; importing it does not import ADK."""

@@ -1,7 +1,7 @@
-"""Breaks in the stream log of a live message: where the response of a stock client may end, and nobody else's does.
+"""Breaks in the stream log of a live message: the places where the response to a stock client may end.
 
-A break is an entry of the log and no chunk: no client ever sees it. It holds the chunks with which a response ends
-there.
+A break is an entry of the stream log, but not a chunk, and no client gets it. It holds the chunks that end a response
+at this place. Readers that understand live frames go on reading.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import msgspec
 from adkwire.wire.chunks import Chunk, decode_chunk, encode_chunk
 
 _BREAK = b' {"type":"adkwire-break","ends":'
-"""It begins with a space, as all entries do that not every reader gets as they are."""
+"""The beginning of a break. The space marks all entries that not every reader gets unchanged."""
 
 
 class _Break(msgspec.Struct):
@@ -22,20 +22,20 @@ _decoder = msgspec.json.Decoder(_Break)
 
 
 def break_entry(ends: Sequence[Chunk]) -> bytes:
-    """The entry for a place where a response may end with these chunks."""
+    """Return the entry of a break at which a response ends with these chunks."""
     return _BREAK + b"[" + b",".join(map(encode_chunk, ends)) + b"]}"
 
 
 def is_break(entry: bytes) -> bool:
-    """Whether an entry of a log is a break."""
+    """Return True if an entry of a stream log is a break."""
     return entry.startswith(_BREAK)
 
 
-def ends_of(entry: bytes) -> list[Chunk]:
-    """The chunks with which a response ends at a break."""
+def break_chunks(entry: bytes) -> list[Chunk]:
+    """Return the chunks that end a response at a break."""
     return [decode_chunk(bytes(raw)) for raw in _decoder.decode(entry).ends]
 
 
-def chunks_in(entries: Iterable[bytes]) -> list[Chunk]:
-    """The chunks of a log, without its breaks."""
+def decode_log(entries: Iterable[bytes]) -> list[Chunk]:
+    """Return the chunks of a stream log, without its breaks."""
     return [decode_chunk(entry) for entry in entries if not is_break(entry)]

@@ -21,7 +21,7 @@ FinishReason: TypeAlias = Literal["stop", "length", "content-filter", "tool-call
 
 
 class _Chunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field="type"):
-    """What all chunks share: camelCase on the wire, the type as a tag, closed and frozen."""
+    """The base of all chunks: camelCase on the wire, the type as a tag, frozen."""
 
 
 class Start(_Chunk, frozen=True, tag="start"):
@@ -177,7 +177,7 @@ class ToolOutputError(_Chunk, frozen=True, tag="tool-output-error"):
 
 
 class ToolOutputDenied(_Chunk, frozen=True, tag="tool-output-denied"):
-    """The person said no; the call did not run."""
+    """The person denied the call; it did not run."""
 
     tool_call_id: str
 
@@ -261,7 +261,7 @@ class Finish(_Chunk, frozen=True, tag="finish"):
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True):
-    """A `data-*` chunk. Everything it says is inside `data`: a field beside it would end a strict client."""
+    """A `data-*` chunk. All of its content is in `data`: a strict client fails at any other field."""
 
     type: str
     data: Json
@@ -304,7 +304,7 @@ Chunk: TypeAlias = Tagged | Data
 
 
 def to_plain(value: object) -> object:
-    """Turn what a tool may return, and JSON does not know, into something JSON does."""
+    """Turn a value that JSON does not know, as a tool may return it, into one that JSON knows."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", by_alias=True, exclude_none=True)
@@ -321,15 +321,20 @@ _MAX_DEPTH = 100
 
 
 def encode_chunk(chunk: object) -> bytes:
-    """The JSON of a chunk. What a tool returned never fails it: at worst it arrives mended."""
+    """Return the JSON of a chunk. It never fails: values that JSON cannot carry are replaced."""
     try:
         return _encode(chunk)
     except (ValueError, RecursionError):
         return _encode(_mended(chunk, _MAX_DEPTH))
 
 
+def json_text(value: object) -> str:
+    """Return any value as JSON text."""
+    return encode_chunk(value).decode()
+
+
 def _mended(value: object, depth: int) -> object:
-    """A copy without what JSON cannot carry: lone surrogates, endless nesting."""
+    """Return a copy without what JSON cannot carry: lone surrogates, endless nesting."""
     if isinstance(value, str):
         return whole_text(value)
     if depth == 0:
@@ -348,5 +353,5 @@ def _mended(value: object, depth: int) -> object:
 
 
 def decode_chunk(raw: bytes) -> Chunk:
-    """Read back one chunk that `encode_chunk` wrote; `msgspec.ValidationError` says what is wrong with others."""
+    """Read a chunk that `encode_chunk` wrote; raises `msgspec.ValidationError` for anything else."""
     return _data_decoder.decode(raw) if _DATA.match(raw) else _tagged_decoder.decode(raw)

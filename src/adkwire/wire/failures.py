@@ -1,34 +1,34 @@
-"""Why an answer failed, and how much of it a person is told."""
+"""The errors of runs, and the texts that users see of them."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 SERVER_STOPPED = "SERVER_STOPPED"
-"""The error code of our own for an answer whose server was gone before its end."""
-_OWN_WORDS = {SERVER_STOPPED: "The server stopped before this answer was finished. Ask again to go on."}
+"""Our error code of a run whose server stopped before the run ended."""
+_OWN_TEXTS = {SERVER_STOPPED: "The server stopped before this answer was finished. Ask again to go on."}
 
 
 class Failure(NamedTuple):
-    """Why a run failed, as ADK's error event tells it."""
+    """The error of a run, from ADK's error event."""
 
     code: str
     message: str
 
 
 Explain: TypeAlias = Callable[[Failure], str]
-"""How a failure is told to the person; the server decides how much is said."""
+"""A function that returns the text which a user sees of a failure."""
 
 
 def explain_briefly(failure: Failure) -> str:
-    """Name the failure and keep its words on the server: they may hold what a visitor should not read."""
-    briefly = f"The agent could not answer ({failure.code}). Try again; the server's log says what happened."
-    return _OWN_WORDS.get(failure.code, briefly)
+    """Return a text with the error's code only: its message may contain what a user must not see."""
+    text = f"The agent could not answer ({failure.code}). Try again; the server's log says what happened."
+    return _OWN_TEXTS.get(failure.code, text)
 
 
 def explain_fully(failure: Failure) -> str:
-    """Name the failure with its words: for the developer's own machine."""
+    """Return a text with the error's code and message, for a developer's own machine."""
     return (
         f"The agent could not answer: {failure.code}: {failure.message}"
-        if failure.message and failure.code not in _OWN_WORDS
+        if failure.message and failure.code not in _OWN_TEXTS
         else explain_briefly(failure)
     )

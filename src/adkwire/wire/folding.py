@@ -1,7 +1,6 @@
-"""`fold`: chunks in, a UIMessage out, as the AI SDK's client makes it.
+"""`fold`: chunks in, a `UIMessage` out, as the AI SDK's client makes it.
 
-It is strict where the client would end the stream with an error: it raises `BrokenStream`. So it also serves as the
-judge of a stream in tests.
+Where the client would end the stream with an error, `fold` raises `BrokenStream`, so tests use it to check streams.
 """
 
 from collections.abc import Iterable
@@ -31,11 +30,11 @@ from adkwire.wire.messages import (
 
 
 class BrokenStream(ValueError):
-    """A chunk that a client would refuse at this place of the stream."""
+    """A chunk that a client would not accept at this place of the stream."""
 
 
 def fold(chunks: Iterable[Chunk], *, into: UIMessage | None = None) -> UIMessage:
-    """Make the message a client holds after these chunks, from nothing or by continuing `into`."""
+    """Return the message that a client holds after these chunks; they continue the message `into`, if it is given."""
     folding = _Folding(into or UIMessage(id="", role="assistant", parts=[]))
     for chunk in chunks:
         folding.take(chunk)
@@ -43,7 +42,7 @@ def fold(chunks: Iterable[Chunk], *, into: UIMessage | None = None) -> UIMessage
 
 
 class _Folding:
-    """The client's state while it reads a stream."""
+    """The state of a client while it reads a stream."""
 
     def __init__(self, message: UIMessage) -> None:
         self.message = message
@@ -74,7 +73,7 @@ class _Folding:
             case c.StartStep():
                 self.message.parts.append(StepStartPart())
             case c.FinishStep():
-                # Clients before 7.0.169 forget what is open here and choke on the next delta.
+                # Clients before 7.0.169 forget open parts here and fail at their next delta.
                 if self._texts or self._reasonings:
                     raise BrokenStream("finish-step while a text or reasoning part is open")
             case c.ResetStep():
@@ -197,7 +196,7 @@ class _Folding:
 
     def _tool_output(self, chunk: c.ToolOutputAvailable | c.ToolOutputError | c.ToolOutputDenied) -> None:
         part = self._call(chunk.tool_call_id)
-        # Some clients leave the text of the arguments behind on such a part; others never have it.
+        # Some clients keep the text of the arguments on such a part, others never have it.
         part.raw_input = UNSET
         if isinstance(chunk, c.ToolOutputDenied):
             part.state = "output-denied"
@@ -269,7 +268,7 @@ def _parsed(text: str) -> Json | UnsetType:
 
 
 def _merged(old: Json, new: Json) -> Json:
-    """Objects are merged deeply, everything else is replaced: as the client does."""
+    """Merge objects deeply and replace everything else, as the client does."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     merged = dict(cast("dict[str, Any]", old))

@@ -1,6 +1,6 @@
-"""Values as a JavaScript client holds them, and sends them back.
+"""Values as a JavaScript client holds them and sends them back.
 
-There every number is a double, and what is no finite number is null in JSON. Half a character was never sent.
+JavaScript's numbers are doubles, and JSON has null for those that are not finite. Lone surrogates are never sent.
 """
 
 import math
@@ -10,16 +10,16 @@ from typing import Any, cast
 from adkwire.errors import Unprocessable
 
 MAX_DEPTH = 100
-"""How deep a value from a client may be nested: what stores it and sends it on recurses."""
+"""Levels to which a value from a client may be nested: code that stores and sends it is recursive."""
 
 _INTEGERS = range(-(2**63), 2**64)
 
 
 def same_value(issued: Any, echoed: Any) -> bool:
-    """Whether a client that was sent `issued` may honestly send `echoed` back."""
+    """Return True if an honest client that got `issued` can send `echoed` back."""
     pairs: list[tuple[Any, Any]] = [(issued, echoed)]
     while pairs:
-        ours, theirs = (_seen(one) for one in pairs.pop())
+        ours, theirs = (_in_javascript(one) for one in pairs.pop())
         if type(ours) is not type(theirs):
             return False
         if isinstance(ours, dict):
@@ -36,19 +36,19 @@ def same_value(issued: Any, echoed: Any) -> bool:
 
 
 def iso(seconds: float) -> str:
-    """A time as JavaScript writes it."""
+    """Return a time in seconds since 1970 as JavaScript's `toISOString` writes it."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def whole_text(text: str) -> str:
-    """A text as it can be sent: with a question mark for each half of a character."""
+    """Return a text that can be sent, with a question mark for each lone surrogate."""
     return text.encode(errors="replace").decode()
 
 
 def storable(value: Any, levels: int = MAX_DEPTH) -> Any:
-    """A decoded value as every encoder takes it: not nested too deep, and integers of at most 64 bits.
+    """Return a decoded value that every encoder accepts: not nested too deep, with integers of at most 64 bits.
 
-    Larger ones are made doubles again, which they were where they came from.
+    Larger integers become doubles, which they were in the client.
     """
     if isinstance(value, int):
         return value if value in _INTEGERS else _double(value)
@@ -61,8 +61,8 @@ def storable(value: Any, levels: int = MAX_DEPTH) -> Any:
     return [storable(one, levels - 1) for one in cast("list[Any]", value)]
 
 
-def _seen(value: Any) -> Any:
-    """The value as JavaScript has it; what it holds, if it holds any, is as it was."""
+def _in_javascript(value: Any) -> Any:
+    """Return a value as JavaScript has it; the values inside an object or a list are not changed."""
     if isinstance(value, dict):
         return {whole_text(str(name)): one for name, one in cast("dict[Any, Any]", value).items()}
     if isinstance(value, list | tuple):

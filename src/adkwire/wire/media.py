@@ -1,7 +1,7 @@
-"""Files that come in: a data URL becomes checked bytes, or a refusal that says why.
+"""Files of the user: the checked bytes of a data URL.
 
-What a file is, its own first bytes say; the declared type must agree. Dimensions are read from the header without
-decoding, so a picture that would unpack to gigabytes is refused for the price of reading a few bytes.
+The type of a file is read from its first bytes, and the declared type must agree. The dimensions of an image are read
+from its header without decoding it, so an image that would unpack to gigabytes is refused after a few bytes.
 """
 
 import base64
@@ -14,11 +14,11 @@ from typing import NamedTuple
 from adkwire.errors import TooLarge, Unprocessable, UnsupportedType
 
 _DATA_URL = re.compile(r"^data:([\w.+-]+/[\w.+-]+)((?:;[\w.+-]+=[\w.+-]+)*)(;base64)?,", re.ASCII)
-_TAKEN = "Only PNG, JPEG, WebP and GIF images are taken."
+_ACCEPTED = "Only PNG, JPEG, WebP and GIF images are accepted."
 
 
 class Media(NamedTuple):
-    """A file a user attached."""
+    """A file that a user attached."""
 
     media_type: str
     data: bytes
@@ -26,11 +26,11 @@ class Media(NamedTuple):
 
 
 def read_data_url(url: str, *, declared: str, filename: str | None, max_bytes: int, max_pixels: int) -> Media:
-    """Decode and check the file in a data URL."""
+    """Return the file in a data URL, or refuse it."""
     found = _DATA_URL.match(url)
     if found is None:
         raise Unprocessable(
-            "A file part must carry its bytes in a data: URL.",
+            "A file part must have its bytes in a data: URL.",
             hint="adkwire never fetches a URL for a client; read the file in the browser and send it as a data URL.",
         )
     if not found[3]:
@@ -41,18 +41,18 @@ def read_data_url(url: str, *, declared: str, filename: str | None, max_bytes: i
     try:
         data = base64.b64decode(url[found.end() :], validate=True)
     except (binascii.Error, ValueError):
-        raise Unprocessable("The file's base64 is broken.") from None
+        raise Unprocessable("The file is not valid base64.") from None
     if len(data) > max_bytes:
         raise TooLarge(f"A file may have at most {max_bytes} bytes.")
     kind = sniff(data)
     if kind is None or kind != _same(found[1]) or (declared not in ("", "image") and _same(declared) != kind):
-        raise UnsupportedType(f"The file is not what it says, {declared or found[1]}, or is no image.", hint=_TAKEN)
+        raise UnsupportedType(f"The file is not an image of the type {declared or found[1]}.", hint=_ACCEPTED)
     _check_dimensions(kind, data, max_pixels)
     return Media(kind, data, filename)
 
 
 def sniff(data: bytes) -> str | None:
-    """The image type the first bytes tell, or None."""
+    """Return the image type that the first bytes show, or None."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -65,7 +65,7 @@ def sniff(data: bytes) -> str | None:
 
 
 def dimensions(kind: str, data: bytes) -> tuple[int, int] | None:
-    """Width and height as the header says, or None when it is cut short or makes no sense."""
+    """Return width and height of an image from its header, or None when the header is cut short or invalid."""
     try:
         return _READERS[kind](data)
     except (struct.error, IndexError):
@@ -80,9 +80,9 @@ def _same(media_type: str) -> str:
 def _check_dimensions(kind: str, data: bytes, max_pixels: int) -> None:
     size = dimensions(kind, data)
     if size is None or 0 in size:
-        raise UnsupportedType("The image's header cannot be read.", hint=_TAKEN)
+        raise UnsupportedType("The image's header cannot be read.", hint=_ACCEPTED)
     if size[0] * size[1] > max_pixels:
-        raise TooLarge(f"An image may have at most {max_pixels} pixels; this one says {size[0]} x {size[1]}.")
+        raise TooLarge(f"An image may have at most {max_pixels} pixels; this one has {size[0]} x {size[1]}.")
 
 
 def _png(data: bytes) -> tuple[int, int] | None:
@@ -107,7 +107,7 @@ def _webp(data: bytes) -> tuple[int, int] | None:
 
 
 _MAX_SEGMENTS = 10_000
-"""How far a JPEG is searched for its size; real ones have some dozens, a hostile one has millions."""
+"""Segments of a JPEG that are searched for its size; real images have some dozens, a hostile one has millions."""
 _SIZE_MARKERS = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 

@@ -1,4 +1,4 @@
-"""UIMessage: what history hands out."""
+"""`UIMessage` and its parts, as the AI SDK's client holds them and as history returns them."""
 
 from typing import Literal, TypeAlias
 
@@ -9,11 +9,11 @@ from adkwire.wire.chunks import Json, ProviderMetadata
 
 
 class _Part(msgspec.Struct, kw_only=True, rename="camel", tag_field="type"):
-    """What parts with a fixed type share."""
+    """The base of parts with a fixed type."""
 
 
 class TextPart(_Part, tag="text"):
-    """Text, whole or still being written."""
+    """Text, complete or still being written."""
 
     text: str
     state: Literal["streaming", "done"] | UnsetType = UNSET
@@ -22,7 +22,7 @@ class TextPart(_Part, tag="text"):
 
 
 class ReasoningPart(_Part, tag="reasoning"):
-    """What the model thought."""
+    """The model's reasoning."""
 
     text: str
     id: str | UnsetType = UNSET
@@ -31,11 +31,11 @@ class ReasoningPart(_Part, tag="reasoning"):
 
 
 class StepStartPart(_Part, tag="step-start"):
-    """The border between two steps."""
+    """The beginning of a step."""
 
 
 class FilePart(_Part, tag="file"):
-    """Media in or out."""
+    """A file of the user or of the model."""
 
     media_type: str
     url: str
@@ -44,7 +44,7 @@ class FilePart(_Part, tag="file"):
 
 
 class ReasoningFilePart(_Part, tag="reasoning-file"):
-    """Media of a thought."""
+    """A file that belongs to the reasoning."""
 
     media_type: str
     url: str
@@ -85,7 +85,7 @@ class SourceDocumentPart(_Part, tag="source-document"):
 
 
 class Approval(msgspec.Struct, kw_only=True, rename="camel"):
-    """The question a call waits on, and its answer."""
+    """The approval request for a call, and its answer."""
 
     id: str
     approved: bool | UnsetType = UNSET
@@ -109,7 +109,7 @@ ToolState: TypeAlias = Literal[
 
 
 class ToolPart(msgspec.Struct, kw_only=True, rename="camel"):
-    """One call and what came of it. Its type is `tool-<name>`, or `dynamic-tool` with `toolName`."""
+    """A tool call and its result. The type is `tool-<name>`, or `dynamic-tool` with `toolName`."""
 
     type: str
     tool_name: str | UnsetType = UNSET

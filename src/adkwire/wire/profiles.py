@@ -1,7 +1,7 @@
-"""Which release of the AI SDK's client understands what.
+"""The chunks and fields that each release of the AI SDK's client knows.
 
-A client may only be sent what its release knows: before 6.0.231 and 7.0.32 one unknown field ends the whole stream, in
-every release one unknown type does. `Profile` is that knowledge as a table.
+A client may only be sent what its release knows. An unknown chunk type ends the whole stream in every release; an
+unknown field does so before 6.0.231 and 7.0.32.
 """
 
 import re
@@ -33,54 +33,55 @@ from adkwire.wire.chunks import (
 )
 
 
-class Since(NamedTuple):
-    """The first patch of each major that knows a thing; None is never."""
+class KnownSince(NamedTuple):
+    """The first patch of each major version that knows a chunk type or a field; None when no patch does."""
 
     v6: int | None
     v7: int | None
 
 
-_ALWAYS_V7 = Since(None, 0)
-_TYPES: dict[type[Chunk], Since] = {
+_ALWAYS_V7 = KnownSince(None, 0)
+_TYPES: dict[type[Chunk], KnownSince] = {
     ToolApprovalResponse: _ALWAYS_V7,
     Custom: _ALWAYS_V7,
     ReasoningFile: _ALWAYS_V7,
-    ResetStep: Since(None, 70),
-    SteeringMessage: Since(None, 163),
+    ResetStep: KnownSince(None, 70),
+    SteeringMessage: KnownSince(None, 163),
 }
-_TOOL_METADATA = Since(176, 0)
-_RESULT_METADATA = Since(231, 0)
-_FIELDS: dict[type[Chunk], dict[str, Since]] = {
-    TextEnd: {"citations": Since(None, 138)},
-    Abort: {"reason": Since(15, 0)},
+_TOOL_METADATA = KnownSince(176, 0)
+_RESULT_METADATA = KnownSince(231, 0)
+_FIELDS: dict[type[Chunk], dict[str, KnownSince]] = {
+    TextEnd: {"citations": KnownSince(None, 138)},
+    Abort: {"reason": KnownSince(15, 0)},
     ToolInputStart: {
         "tool_metadata": _TOOL_METADATA,
-        "input_encoding": Since(308, 142),
-        "provider_metadata": Since(100, 0),
+        "input_encoding": KnownSince(308, 142),
+        "provider_metadata": KnownSince(100, 0),
     },
     ToolInputAvailable: {"tool_metadata": _TOOL_METADATA},
     ToolInputError: {"tool_metadata": _TOOL_METADATA},
     ToolOutputAvailable: {"tool_metadata": _TOOL_METADATA, "provider_metadata": _RESULT_METADATA},
     ToolOutputError: {"tool_metadata": _TOOL_METADATA, "provider_metadata": _RESULT_METADATA},
     ToolApprovalRequest: {
-        "signature": Since(202, 0),
-        "approval_descriptor": Since(274, 87),
-        "input_schema_input": Since(274, 87),
-        "reason": Since(None, 82),
+        "signature": KnownSince(202, 0),
+        "approval_descriptor": KnownSince(274, 87),
+        "input_schema_input": KnownSince(274, 87),
+        "reason": KnownSince(None, 82),
         "is_automatic": _ALWAYS_V7,
     },
 }
-_INTERRUPTED = Since(None, 149)
+_INTERRUPTED = KnownSince(None, 149)
 
 
 _VERSIONED = frozenset({Finish, *_TYPES, *_FIELDS})
 _MARK = b" "
+"""The first byte of an entry that not every client gets unchanged."""
 
 
 def encode_chunks(chunks: Iterable[Chunk]) -> list[bytes]:
-    """Chunks for a stream log, encoded once for all readers.
+    """Encode chunks for a stream log, once for all readers.
 
-    One that not every client takes as it is begins with a space: JSON ignores it, `Profile.fit_encoded` does not.
+    A chunk that not every client gets unchanged begins with a space: JSON ignores it, `Profile.fit_encoded` reads it.
     """
     return [
         encode_chunk(chunk) if type(chunk) not in _VERSIONED or _is_plain(chunk) else _MARK + encode_chunk(chunk)
@@ -100,14 +101,14 @@ _DECLARED = re.compile(r"^ai/(\d{1,4})\.(\d{1,6})\.(\d{1,6})(?:[-+].*)?$")
 
 
 class Profile(NamedTuple):
-    """What one client release understands. The default is the strictest one, 6.0.0."""
+    """A release of the AI SDK's client. The default is the strictest one, 6.0.0."""
 
     major: int = 6
     patch: int = 0
 
     @classmethod
     def declared(cls, header: str | None) -> "Profile":
-        """Read `ai/7.0.169` from a client; anything unreadable is treated as the strictest."""
+        """Read a header such as `ai/7.0.169`; anything else counts as the strictest release."""
         found = _DECLARED.match(header or "")
         if not found:
             return cls()
@@ -116,13 +117,13 @@ class Profile(NamedTuple):
             return cls()
         return cls(min(major, 7), _NEWEST if major > 7 or minor else patch)
 
-    def knows(self, since: Since) -> bool:
-        """Whether this release has a thing that entered at `since`."""
+    def knows(self, since: KnownSince) -> bool:
+        """Return True if this release knows what was added in `since`."""
         first = since.v7 if self.major >= 7 else since.v6
         return first is not None and self.patch >= first
 
     def fit_encoded(self, raw: bytes) -> bytes | None:
-        """`fit` for bytes that `encode_chunks` wrote; nearly all of them pass without being looked into."""
+        """Do the same as `fit` for an entry that `encode_chunks` wrote; most entries need not be decoded for it."""
         if not raw.startswith(_MARK):
             return raw
         if is_break(raw):
@@ -131,7 +132,7 @@ class Profile(NamedTuple):
         return None if chunk is None else encode_chunk(chunk)
 
     def fit(self, chunk: Chunk) -> Chunk | None:
-        """Return the chunk as this client may see it, or None when it may not see it at all."""
+        """Return the chunk as this client may get it, or None when it must not get it."""
         kind = type(chunk)
         if (since := _TYPES.get(kind)) and not self.knows(since):
             return None

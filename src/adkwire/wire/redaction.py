@@ -1,4 +1,4 @@
-"""Keeps secrets out of what is written down: values under telling names, and known values wherever they stand."""
+"""Redaction of recordings: the values of fields with the names of secrets, and known secrets anywhere."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,12 @@ from adkwire.wire.chunks import Json
 
 HIDDEN = "[redacted]"
 _HIDDEN = HIDDEN.encode()
-_MEDIA = 1_000
-"""Bytes of media that are kept; of more only the size is told."""
+_MAX_MEDIA = 1_000
+"""Bytes of media that are kept; larger media are replaced by their size."""
 _SHORTEST = 6
-"""Characters of the shortest known value that is looked for: a shorter one would be found in every other word."""
+"""Characters of the shortest secret that is searched for; shorter ones would be found in ordinary words."""
 
-# `partialArgs`: arguments that a model streams come in pieces, which cannot be looked through.
+# `partialArgs`: streamed arguments come in pieces, in which names and values cannot be matched.
 _WORDS = (
     r"authori[sz]ation|cookie|passw|passphrase|secret|credential|bearer|(?:api|access|private)[-_ .]?key|partialargs"
 )
@@ -27,14 +27,14 @@ _TOKEN_NAME = re.compile(r"tokens?$", re.IGNORECASE)
 
 
 def is_suspicious(raw: bytes) -> bool:
-    """Whether JSON may have a name in it that `redact` minds; nearly all chunks need no closer look."""
+    """Return True if JSON may contain a name that `redact` looks for; most chunks need no closer look."""
     return _SUSPICIOUS.search(raw) is not None
 
 
 def redact(value: object) -> object:
-    """The value without what stands under names of secrets, and without the bytes of media; itself when it has none.
+    """Return a value without the values of secret names and without the bytes of media; the same object if it has none.
 
-    Counts of tokens stay. JSON inside a string is looked into too.
+    Token counts are kept. JSON inside a string is redacted too.
     """
     if isinstance(value, Mapping):
         return _redact_items(cast(Mapping[object, object], value))
@@ -44,7 +44,7 @@ def redact(value: object) -> object:
         return cast(object, value) if all(map(is_, items, new)) else new
     if isinstance(value, str):
         return _redact_text(value)
-    if isinstance(value, bytes) and len(value) > _MEDIA:
+    if isinstance(value, bytes) and len(value) > _MAX_MEDIA:
         return f"[{len(value)} bytes]"
     return value
 
@@ -74,7 +74,7 @@ def _redact_text(text: str) -> str:
 
 
 def without_media(value: object) -> object:
-    """The value with long data URLs cut: who said what is kept, pictures are not."""
+    """Return a value with long data URLs cut off."""
     if isinstance(value, str):
         return f"{value[:40]}... [{len(value)} characters]" if _is_long_data_url(value) else value
     if isinstance(value, dict):
@@ -83,11 +83,11 @@ def without_media(value: object) -> object:
 
 
 def _is_long_data_url(text: str) -> bool:
-    return len(text) > _MEDIA and text.startswith("data:")
+    return len(text) > _MAX_MEDIA and text.startswith("data:")
 
 
 class Secrets:
-    """Values that must not be written down, such as the server's own keys."""
+    """Known secrets, such as the server's own keys."""
 
     def __init__(self, values: Iterable[str | None]) -> None:
         self._values = sorted({value for value in values if value and len(value) >= _SHORTEST}, key=len, reverse=True)
@@ -97,24 +97,24 @@ class Secrets:
         return bool(self._values)
 
     def cover(self, raw: bytes) -> bytes:
-        """Encoded JSON without them."""
+        """Return encoded JSON without the secrets."""
         for form in self._forms:
             raw = raw.replace(form, _HIDDEN)
         return raw
 
     def cover_text(self, text: str) -> str:
-        """Text without them."""
+        """Return a text without the secrets."""
         for value in self._values:
             text = text.replace(value, HIDDEN)
         return text
 
-    def may_go_on(self, text: str) -> str:
-        """The end of a text that is the beginning of one of them; empty when there is none."""
+    def begun_at_end(self, text: str) -> str:
+        """Return the end of a text that is the beginning of a secret; empty when there is none."""
         starts = (value[:size] for value in self._values for size in range(len(value) - 1, 0, -1))
         return max((start for start in starts if text.endswith(start)), key=len, default="")
 
 
 def _forms(value: str) -> set[bytes]:
-    """As it stands in JSON, in JSON inside a string, and in an address."""
+    """Return a secret as it is in JSON, in JSON inside a string, and in a URL."""
     once = msgspec.json.encode(value)[1:-1]
     return {once, msgspec.json.encode(once.decode())[1:-1], quote(value, safe="").encode()}

@@ -7,7 +7,7 @@ from emulated import MODEL, emulator, scripts
 from google.adk.models.llm_request import LlmRequest
 
 from adkwire.demo.agent import build_agent
-from adkwire.demo.model import answer, read_turn
+from adkwire.demo.offline_model import answer, read_turn
 from adkwire.testing import Step
 
 root_agent = build_agent({**emulator.environment, "ADKWIRE_MODEL": MODEL, "ADKWIRE_LIVE_MODEL": MODEL})

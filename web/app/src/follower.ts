@@ -50,7 +50,7 @@ export class Follower {
   /** Reads a run that was being written when the page was opened. */
   join(run: string): void {
     this.#run = run;
-    this.#follow(() => resumeRun(this.#chat));
+    this.#follow(() => resumeRun(this.#chat, run));
   }
 
   /** Puts the chat right after an error. Whatever is heard of meanwhile waits: it would clear the error unread. */
@@ -91,7 +91,7 @@ export class Follower {
     this.#chat.messages = keepAnswers(messages, this.#chat.lastMessage);
     if (!active) return;
     this.#run = active.run;
-    await resumeRun(this.#chat);
+    await resumeRun(this.#chat, active.run);
   }
 
   #fallBehind(): void {

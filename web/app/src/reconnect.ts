@@ -12,6 +12,6 @@ export async function reconnect(chat: Chat<UIMessage>): Promise<void> {
   const lost = unheard(chat, messages);
   chat.clearError();
   chat.messages = messages;
-  if (active) await resumeRun(chat);
+  if (active) await resumeRun(chat, active.run);
   else if (lost) await chat.sendMessage(lost);
 }

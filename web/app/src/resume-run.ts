@@ -1,12 +1,17 @@
 import type { Chat } from "@ai-sdk/react";
+import { NotRecoveredError } from "adkwire";
 import type { UIMessage } from "ai";
 import { loadHistory } from "./load-history";
 
-/** Reads what is being written. An answer that ended before we asked has no stream any more: history has it. */
-export async function resumeRun(chat: Chat<UIMessage>): Promise<void> {
-  await chat.resumeStream();
-  if (chat.status !== "ready" || chat.lastMessage?.role === "assistant") return;
+/** Reads the message of the run that the history named as active. When its stream is no longer kept, the history has the message. */
+export async function resumeRun(chat: Chat<UIMessage>, run: string): Promise<void> {
+  const before = chat.lastMessage;
+  await chat.resumeStream({ body: { run } });
+  const { error } = chat;
+  // A message that broke off is shown with its error.
+  if (!(error instanceof NotRecoveredError) || chat.lastMessage?.id !== before?.id) return;
   const { messages } = await loadHistory(chat.id);
-  // Whoever wrote something meanwhile has a newer chat than this.
-  if (chat.status === "ready") chat.messages = messages;
+  if (chat.error !== error) return;
+  chat.clearError();
+  chat.messages = messages;
 }

@@ -1,18 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, inject, test } from "vitest";
-import { chatOptions } from "../src/chat-options.js";
-import type { ChatOptionsInput } from "../src/chat-options-input.js";
-import { clientTools } from "../src/client-tools.js";
-import { ResumableSseTransport } from "../src/resumable-sse-transport.js";
-import { sendAutomaticallyWhenSettled } from "../src/send-automatically-when-settled.js";
-import { WebSocketChatTransport } from "../src/web-socket-chat-transport.js";
-import { majors } from "./majors.js";
-import { memoryChat } from "./memory-chat.js";
-import { said, sending, textOf } from "./pages.js";
+import { chatOptions, type ChatOptionsInput } from "../src/chat-options.js";
+import { WebSocketChatTransport } from "../src/socket/web-socket-chat-transport.js";
+import { ResumableSseTransport } from "../src/sse/resumable-sse-transport.js";
+import { clientTools } from "../src/tools/client-tools.js";
+import { sendAutomaticallyWhenSettled } from "../src/tools/send-automatically-when-settled.js";
+import { majors } from "./helpers/majors.js";
+import { memoryChat } from "./helpers/memory-chat.js";
+import { sendOptions, userMessage, textOf } from "./helpers/messages.js";
 
 const url = inject("serverUrl");
 
-/** Where a transport goes: the addresses of a message and of a resumed stream. */
+/** The addresses that a transport uses for a message and for a resumed stream. */
 async function addresses(options: ChatOptionsInput & { mode: "sse" | "gemini" }): Promise<string[]> {
   const seen: string[] = [];
   const fetch = async (input: unknown): Promise<Response> => {
@@ -20,12 +19,12 @@ async function addresses(options: ChatOptionsInput & { mode: "sse" | "gemini" })
     return new Response(null, { status: seen.length === 1 ? 404 : 204 });
   };
   const { transport } = chatOptions({ ...options, transport: { fetch } });
-  await transport.sendMessages(sending("c/1", said("hi"))).catch(() => undefined);
+  await transport.sendMessages(sendOptions("c/1", userMessage("hi"))).catch(() => undefined);
   await transport.reconnectToStream({ chatId: "c/1" });
   return seen;
 }
 
-/** Where a socket is opened. */
+/** The address of the socket that a transport opens. */
 async function socketAddress(address?: string): Promise<string> {
   const opened = deferred<string>();
   class Told extends EventTarget {
@@ -56,7 +55,7 @@ test.each([
   expect(await addresses({ mode: "sse", chatId: "c/1", ...(server && { url: server }) })).toEqual(expected);
 });
 
-test("gemini sends to the model, and resumes where every chat does", async () => {
+test("gemini sends to the model, and resumes like every mode", async () => {
   const seen = await addresses({ mode: "gemini", chatId: "c/1", url: "https://a.example" });
   expect(seen).toEqual(["https://a.example/api/gemini", "https://a.example/api/chat/c%2F1/stream"]);
 });
@@ -73,8 +72,8 @@ test.each(["bogus", "SSE", "", undefined])("the mode %j is refused", (mode) => {
   expect(() => chatOptions({ mode, chatId: "c" } as never)).toThrow(/^mode is "sse", "websocket", "live" or "gemini", not /);
 });
 
-describe("what useChat gets", () => {
-  const messages = [said("hi")];
+describe("the options for useChat", () => {
+  const messages = [userMessage("hi")];
   const tools = clientTools({});
 
   test.each([
@@ -88,7 +87,7 @@ describe("what useChat gets", () => {
     });
   });
 
-  test("gemini calls no tools, so nothing is sent by itself", () => {
+  test("gemini has no tools, so nothing is sent automatically", () => {
     const { useChatOptions, transport } = chatOptions({ mode: "gemini", chatId: "c", tools, resume: false });
     expect(transport).toBeInstanceOf(ResumableSseTransport);
     expect(useChatOptions).toEqual({ id: "c", messages: [], transport, resume: false });
@@ -96,7 +95,7 @@ describe("what useChat gets", () => {
 });
 
 describe.each(majors)("ai $version", ({ ai }) => {
-  test("talks with the agent over HTTP, with a tool of the page", async () => {
+  test("reach the agent over HTTP, with a tool of the page", async () => {
     const tools = clientTools({ get_timezone: () => ({ timezone: "UTC", local_time: "2026-11-15T12:00:00Z" }) });
     const { useChatOptions } = chatOptions({ mode: "sse", url, chatId: randomUUID(), tools });
     const chat = memoryChat(ai, useChatOptions);

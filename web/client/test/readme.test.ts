@@ -20,7 +20,7 @@ test("every name that can be imported is explained, and no other", () => {
 });
 
 test("every option of the transport is explained", () => {
-  const source = readFileSync(join(FOLDER, "src", "resumable-sse-options.ts"), "utf8");
+  const source = readFileSync(join(FOLDER, "src", "sse", "resumable-sse-options.ts"), "utf8");
   const options = [...source.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name);
   const [, section = ""] = README.split("### `ResumableSseTransport`");
   expect(options.length).toBeGreaterThan(10);
@@ -28,7 +28,7 @@ test("every option of the transport is explained", () => {
 });
 
 test("every option and method of the live transport is explained", () => {
-  const options = [...readFileSync(join(FOLDER, "src", "live-chat-transport-options.ts"), "utf8").matchAll(/^ {2}(\w+)\??:/gm)];
+  const options = [...readFileSync(join(FOLDER, "src", "live", "live-chat-transport-options.ts"), "utf8").matchAll(/^ {2}(\w+)\??:/gm)];
   const { prototype } = adkwire.LiveChatTransport;
   const members = Object.getOwnPropertyNames(prototype).filter((name) => PUBLIC.has(name));
   expect(members.toSorted()).toEqual([...PUBLIC].toSorted());

@@ -3,20 +3,20 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as ai from "ai-7-0-169";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, inject, test, vi } from "vitest";
 import { WebSocket } from "ws";
-import type { ConnectionState } from "../src/connection-state.js";
-import { HttpError } from "../src/http-error.js";
-import { resilientWebSocket } from "../src/resilient-web-socket.js";
-import { ResumableSseTransport } from "../src/resumable-sse-transport.js";
-import { memoryChat } from "./memory-chat.js";
-import { drain, history, said, sending, textOf } from "./pages.js";
-import { Server } from "./server.js";
+import { HttpError } from "../src/errors.js";
+import { resilientWebSocket } from "../src/socket/resilient-web-socket.js";
+import { ResumableSseTransport } from "../src/sse/resumable-sse-transport.js";
+import type { ConnectionState } from "../src/sse/run-reader.js";
+import { memoryChat } from "./helpers/memory-chat.js";
+import { drain, history, sendOptions, userMessage, textOf } from "./helpers/messages.js";
+import { Server } from "./helpers/server.js";
 
-const PATIENCE = { timeout: 60_000, interval: 10 };
+const PATIENCE = { timeout: inject("patience"), interval: 10 };
 const backoff = { initial: 50, max: 500, attempts: 1000 };
 
-/** A chat and all that was heard of its connection. */
+/** A chat, and the states of its connection. */
 class Page {
   readonly states: ConnectionState[] = [];
   readonly chat: ai.AbstractChat<ai.UIMessage>;
@@ -35,10 +35,10 @@ class Page {
 const folder = mkdtempSync(join(tmpdir(), "adkwire-restart-"));
 let server: Server;
 let socket: ai.WebSocketChatTransport<ai.UIMessage>;
-/** Their answers die with the server: one over HTTP, one over a socket. The third comes too late. */
+/** Two chats, by HTTP and by a socket, whose runs end with the server, and one that sends while the server is stopping. */
 let pages: { http: Page; socket: Page; late: Page };
 
-/** Starting Python is what takes longest here: one server goes down and one comes back, for all tests. */
+/** Starting a server takes long, so all tests share one stop and one start. */
 beforeAll(async () => {
   server = await Server.start({ folder });
   socket = new ai.WebSocketChatTransport({ url: `${server.url}/api/chat/ws`, webSocket: resilientWebSocket({ WebSocket, backoff }) });
@@ -46,7 +46,7 @@ beforeAll(async () => {
   const dying = [pages.http, pages.socket].map(({ chat }) => chat.sendMessage({ text: "count to 900" }));
   await vi.waitUntil(() => [pages.http, pages.socket].every(({ chat }) => /^1 2/.test(textOf(chat.lastMessage))), PATIENCE);
   const stopping = server.stop();
-  // Its goodbye: from here on it refuses what is new.
+  // The server is stopping: from here on it refuses new requests.
   await vi.waitUntil(() => fetch(`${server.url}/readyz`).then(({ ok }) => !ok, () => true), PATIENCE);
   const late = pages.late.chat.sendMessage({ text: "count to 3" });
   await vi.waitUntil(() => pages.late.statuses.includes("reconnecting"), PATIENCE);
@@ -62,14 +62,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("a message that meets a server on its way out is answered by the next one", async () => {
+test("a message to a server that is stopping is answered by the next one", async () => {
   const { chat, statuses } = pages.late;
   expect(textOf(chat.lastMessage)).toBe("1 2 3");
   expect(statuses.at(-1)).toBe("connected");
   expect(chat.messages).toEqual((await history(server.url, chat.id)).messages);
 });
 
-test.each(["http", "socket"] as const)("an answer that died with its server is read to the end that the next one made: %s", async (way) => {
+test.each(["http", "socket"] as const)("a run that ended with its server is read to the end that the next server has written: %s", async (way) => {
   const { chat } = pages[way];
   expect([chat.status, chat.error?.message]).toEqual(["error", expect.stringContaining("The server stopped before this answer was finished")]);
   expect(chat.messages).toEqual((await history(server.url, chat.id)).messages);
@@ -77,11 +77,11 @@ test.each(["http", "socket"] as const)("an answer that died with its server is r
   expect([chat.status, textOf(chat.lastMessage)]).toEqual(["ready", "1 2"]);
 });
 
-test("a limit is told at once, with the time to wait", async () => {
+test("a limit is reported at once, with the time to wait", async () => {
   const transport = new ResumableSseTransport({ api: `${server.url}/api/chat` });
-  const [chatId, message] = [randomUUID(), said("count to 1")];
+  const [chatId, message] = [randomUUID(), userMessage("count to 1")];
   const refused = await (async () => {
-    for (let i = 0; i < 11; i++) await drain(await transport.sendMessages(sending(chatId, message)));
+    for (let i = 0; i < 11; i++) await drain(await transport.sendMessages(sendOptions(chatId, message)));
   })().catch((error: unknown) => error);
   expect(refused).toBeInstanceOf(HttpError);
   expect(refused).toMatchObject({ status: 429, retryAfter: expect.any(Number), message: expect.stringMatching(/^[^{]+$/) });

@@ -46,7 +46,7 @@ const tools = clientTools({
 });
 
 const { useChatOptions, transport } = chatOptions<OwnMessage>({
-  mode: "sse", url: "https://chat.example.com", chatId: "c", messages: [], tools,
+  mode: "sse", url: "https://chat.example.com", chatId: "c", messages: [], active: null, tools,
   transport: { onNotRecovered: ({ chatId }) => console.log(chatId) },
 });
 export const init: ChatInit<OwnMessage> = useChatOptions;
@@ -62,7 +62,7 @@ export function pick(chat: AbstractChat<OwnMessage>, other: AbstractChat<UIMessa
   tools.pickUp(other);
 }
 
-export const live: ChatTransport<OwnMessage> = new LiveChatTransport<OwnMessage>({ url: "/api/live", chat: "c" });
+export const live: ChatTransport<OwnMessage> = new LiveChatTransport<OwnMessage>({ url: "/api/live", chat: "c", activeRun: "run-1" });
 
 export async function speak(chat: AbstractChat<OwnMessage>, other: AbstractChat<UIMessage>): Promise<void> {
   const { transport } = chatOptions<OwnMessage>({
@@ -76,7 +76,7 @@ export async function speak(chat: AbstractChat<OwnMessage>, other: AbstractChat<
 }
 
 export function everyMode(mode: "sse" | "websocket" | "live" | "gemini"): ChatInit<UIMessage> {
-  return chatOptions({ mode, chatId: "c" }).useChatOptions;
+  return chatOptions({ mode, chatId: "c", active: { run: "run-1" } }).useChatOptions;
 }
 
 // @ts-expect-error: the options of a socket are others.

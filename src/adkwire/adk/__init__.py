@@ -1,0 +1,1 @@
+"""What depends on how Google ADK works inside."""

@@ -1,0 +1,386 @@
+"""Bridge: an ADK agent that AI SDK front ends can talk to."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing
+from functools import cached_property
+from typing import TYPE_CHECKING, TypedDict
+
+from google.adk.artifacts import BaseArtifactService
+from google.adk.memory import BaseMemoryService
+from google.adk.models.base_llm import BaseLlm
+from google.adk.sessions import BaseSessionService
+
+from adkwire.adk.app import Target, ToolInfo
+from adkwire.adk.gemini_direct import GeminiDirect
+from adkwire.adk.runner import AgentRunner, Services
+from adkwire.errors import NotFound, Unavailable, Unprocessable
+from adkwire.gate.expiry import Expiry
+from adkwire.gate.gate import ToolGate
+from adkwire.gate.policy import Policy
+from adkwire.gate.records import AuditEntry, PendingCall, UncheckedAnswer
+from adkwire.live.conversations import DELETED, Conversations
+from adkwire.recording.recorded_log import RecordedLog
+from adkwire.recording.recorder import Recorder
+from adkwire.runs import views
+from adkwire.runs.chat_events import CallListeners, ChatEvent, ChatEvents, call_event
+from adkwire.runs.chats import Chats
+from adkwire.runs.continue_ import RunContinuer
+from adkwire.runs.history import History
+from adkwire.runs.ownership import Ownership
+from adkwire.runs.parts import Parts
+from adkwire.runs.readers import Position, Readers, Reading, first_of
+from adkwire.runs.run import Run, stop_all
+from adkwire.runs.sealing import Sealing
+from adkwire.runs.start import RunStarter
+from adkwire.runs.worker_messages import Settled, Stop, handle_all
+from adkwire.settings import Settings
+from adkwire.stores.base import ChatKey
+from adkwire.stores.stores import Stores
+from adkwire.tasks import Watchers
+from adkwire.wire.decode.decoder import TurnInput
+from adkwire.wire.failures import explain_briefly, explain_fully
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+    from starlette.routing import BaseRoute
+
+    from adkwire.server.routes import Routes
+    from adkwire.server.security import Authenticate
+
+logger = logging.getLogger("adkwire")
+
+_SEE_LOG = "It is started again by itself. The server's log has the error."
+
+
+class BridgeOptions(TypedDict, total=False):
+    """What a `Bridge` takes beside the agent."""
+
+    settings: Settings | None
+    authenticate: "Authenticate | None"
+    session_service: BaseSessionService | None
+    artifact_service: BaseArtifactService | None
+    memory_service: BaseMemoryService | None
+    stores: Stores | None
+    policy: Policy | None
+    offline_model: BaseLlm | None
+    clock: Callable[[], float]
+
+
+class Bridge:
+    """An ADK agent that AI SDK front ends can talk to."""
+
+    def __init__(
+        self,
+        agent: Target,
+        *,
+        settings: Settings | None = None,
+        authenticate: "Authenticate | None" = None,
+        session_service: BaseSessionService | None = None,
+        artifact_service: BaseArtifactService | None = None,
+        memory_service: BaseMemoryService | None = None,
+        stores: Stores | None = None,
+        policy: Policy | None = None,
+        offline_model: BaseLlm | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings = settings = settings or Settings()
+        self._authenticate = authenticate
+        stores = stores or Stores.open(settings)
+        self.recorder = Recorder.of(settings)
+        """Writes every chat to a file; None where recording is off."""
+        self._signals = stores.signals
+        self._log = stores.log if self.recorder is None else RecordedLog(stores.log, self.recorder)
+        self._call_listeners = CallListeners()
+        self._gate = ToolGate(
+            stores.gate,
+            policy or (Policy.load(settings.policy) if settings.policy is not None else Policy()),
+            clock=clock,
+            timeout=settings.approval_timeout,
+            browser_timeout=settings.client_tool_timeout,
+            max_output=settings.max_output_bytes,
+            worker=stores.signals.worker,
+            changed=self._call_listeners,
+        )
+        services = Services(session_service, artifact_service, memory_service)
+        self._runner = AgentRunner(agent, settings, services, self._gate, clock)
+        self.direct = GeminiDirect(self._runner, model=settings.model, offline=offline_model)
+        """The model without the agent."""
+        self._chats = Chats()
+        self._events = ChatEvents()
+        parts = Parts(
+            settings=settings,
+            runner=self._runner,
+            gate=self._gate,
+            log=self._log,
+            signals=self._signals,
+            chats=self._chats,
+            events=self._events,
+            explain=explain_fully if settings.error_detail else explain_briefly,
+            clock=clock,
+            tap=self.recorder.tap if self.recorder is not None else lambda key, source: source,
+        )
+        self._sealing = Sealing(parts)
+        self._ownership = Ownership(parts, self._sealing)
+        self._readers = Readers(parts, self._ownership)
+        self._history = History(parts, self._ownership)
+        self._continuer = RunContinuer(parts, self._ownership)
+        self._starter = RunStarter(parts, self._ownership, self._sealing, self._continuer)
+        self.live = Conversations(parts, self._ownership, self._sealing, self._starter, self._continuer)
+        """The live conversations."""
+        self._watchers = Watchers()
+        self._expiry = Expiry(self._gate, clock, self._watchers)
+        self._call_listeners.add(
+            lambda call: self._events.publish(call.user, call_event(call)),
+            lambda call: self._runner.held_calls.changed(ChatKey(call.user, call.chat), call.call),
+            self.live.changed,
+            self._continuer.changed,
+            self._expiry.changed,
+        )
+
+    # In somebody's app.
+
+    def router(self) -> "APIRouter":
+        """Return all routes under `/api`, guarded, for `app.include_router(...)`."""
+        from fastapi import APIRouter  # only here: a server of its own does not need it
+
+        router = APIRouter(lifespan=self.api.lifespan)
+        router.routes.extend(self.routes())
+        return router
+
+    def routes(self) -> "list[BaseRoute]":
+        """Return the same routes for a plain Starlette app."""
+        return self.api.routes()
+
+    @cached_property
+    def api(self) -> "Routes":
+        """The routes of this bridge, with its open sockets; made when they are first asked for."""
+        from adkwire.server.routes import Routes
+
+        return Routes(self, self._authenticate, self)
+
+    # Who answers.
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the agent."""
+        return self._runner.agent_name
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the agent's model; None where it has none."""
+        return self._runner.model_name
+
+    @property
+    def offline(self) -> bool:
+        """True if the agent's model needs no network."""
+        return self._runner.offline
+
+    @property
+    def talks(self) -> bool:
+        """True if the agent can hold live conversations."""
+        return self._runner.talks
+
+    async def tools(self) -> list[ToolInfo]:
+        """Return the agent's tools."""
+        return await self._runner.tools()
+
+    # Turns.
+
+    async def start(self, user: str, turn: TurnInput, *, direct: bool = False) -> Run:
+        """Start the run of a turn, or return the run that a repeated request means: no turn runs twice.
+
+        With `direct` the model answers without the agent and its tools.
+        """
+        key = ChatKey(user, turn.chat)
+        self._ownership.refuse_when_draining()
+        if direct:
+            self.direct.check()
+        if turn.message is None and turn.answers is not None:
+            if direct:
+                raise Unprocessable("Answers to calls go to /api/chat: Gemini direct has no tools.")
+            return await self._continuer.repost(key, turn.answers)
+        return await self._starter.start(key, turn, self.direct if direct else self._runner)
+
+    async def answer(self, user: str, chat_id: str, call_id: str, given: UncheckedAnswer) -> PendingCall:
+        """Answer one pending call; when it was the last one of its step, its message continues by itself."""
+        return await self._continuer.answer(ChatKey(user, chat_id), call_id, given)
+
+    async def stop(self, user: str, chat_id: str, run_id: str | None = None) -> bool:
+        """Stop the runs and seal the pending calls of a chat, or stop one run; return False if there was nothing."""
+        key, stopped = ChatKey(user, chat_id), False
+        while True:
+            wanted = [run for run in self._chats.active(key) if run_id in (None, run.id)]
+            await stop_all(wanted)
+            stopped = stopped or bool(wanted)
+            elsewhere = await self._ownership.run_elsewhere(key)
+            if elsewhere is not None and run_id not in (None, elsewhere.run):
+                return stopped
+            if not await self._ownership.is_known(key):
+                return stopped
+            wish = Stop(user, chat_id, run_id)
+            if elsewhere is not None and await self._ownership.stop_elsewhere(key, elsewhere, wish):
+                return True
+            async with self._ownership.owned(key, stop=wish) as chat:
+                stopped = stopped or elsewhere is not None
+                if any(run_id in (None, run.id) for run in chat.active):
+                    continue  # One has begun meanwhile.
+                newer = chat.active or (run_id is not None and (chat.last is None or chat.last.id != run_id))
+                return stopped if newer else await self._sealing.seal(key, chat, "stopped") or stopped
+
+    # Readers.
+
+    def running(self, user: str, chat_id: str) -> Run | None:
+        """Return the run that is writing in a chat on this worker, rather one that goes on than one being stopped."""
+        return self._chats.running(ChatKey(user, chat_id))
+
+    async def follow(
+        self, user: str, chat_id: str, after: Position | None = None, *, run: str | None = None
+    ) -> Reading | None:
+        """Read on behind a position; without one, read a whole message: of `run`, or the one that is being written.
+
+        Return None when nothing is named and nothing is being written. A position or a run that is no longer kept
+        raises `NotRecovered`.
+        """
+        key = ChatKey(user, chat_id)
+        if after is not None:
+            return await self._readers.behind(key, after)
+        if run is not None:
+            return await self._readers.message_of(key, run)
+        await self._ownership.settle_when_new(key)
+        writing = self.running(user, chat_id)
+        head = writing.head if writing is not None else await self._ownership.run_elsewhere(key)
+        return None if head is None else self._readers.whole(head)
+
+    def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
+        """Read a run from its beginning or from behind a number; `whole` with what its message held before."""
+        return self._readers.read(run.head, first_of(run, after, whole=whole))
+
+    async def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
+        """Yield what happens in a user's chats from now on; None is a heartbeat."""
+        self._ownership.refuse_when_draining()
+        async with aclosing(self._events.listen(user, self.settings.heartbeat)) as items:
+            async for item in items:
+                yield item
+
+    # Chats.
+
+    async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
+        """Return a page of the user's chats, newest first."""
+        return await self._history.chats(user, limit=limit, before=before)
+
+    async def history(
+        self, user: str, chat_id: str, *, limit: int | None = None, before: str | None = None
+    ) -> views.ChatHistory:
+        """Return a chat with its messages, all or a page of them."""
+        return await self._history.messages(ChatKey(user, chat_id), limit=limit, before=before)
+
+    async def audit(self, user: str, chat_id: str) -> list[AuditEntry]:
+        """Return who asked, who answered and what came of each call of a chat."""
+        await self._history.session(ChatKey(user, chat_id))
+        return await self._gate.audit(user, chat_id)
+
+    async def rename(self, user: str, chat_id: str, title: str) -> views.ChatSummary:
+        """Give a chat another title. A running turn owns the session, so its end is awaited first."""
+        key = ChatKey(user, chat_id)
+        await self._ownership.refuse_when_live_elsewhere(key)
+        while True:
+            async with self._ownership.owned(key) as chat:
+                live = chat.live
+                writing = [run for run in chat.active if live is None or not live.writes(run.message_id)]
+                if not writing:
+                    await self._history.session(key)
+                    await self._runner.rename(key, title)
+                    self._events.publish(user, ChatEvent(type="chat-updated", chat=chat_id))
+                    return await self._history.summary(key)
+            for run in writing:
+                await run.done.wait()
+
+    async def delete(self, user: str, chat_id: str) -> None:
+        """Stop what runs in a chat and delete it."""
+        key = ChatKey(user, chat_id)
+        if not await self._ownership.is_known(key):
+            raise NotFound("There is no such chat.")
+        async with self._ownership.owned(key, stop=Stop(user, chat_id, why=DELETED)) as chat:
+            await self.live.end(chat)
+            await stop_all(chat.active)
+            await self._history.session(key)
+            await self._gate.void(*key, "stopped")
+            await self._gate.forget(*key)
+            await self._runner.delete(key)
+            await self._log.forget(*key)
+            self._chats.forget(key)
+        await self._ownership.forget(key)
+        self._events.publish(user, ChatEvent(type="chat-updated", chat=chat_id))
+
+    # The process.
+
+    def watch(self) -> None:
+        """Start what runs beside requests: expiry, the search for runs of dead servers, messages of other workers."""
+        self._expiry.start()
+        self._watchers.start("crashed-runs", self._ownership.close_crashed_runs)
+        self._watchers.start("stops", lambda: handle_all(self._signals, Stop, self._stop_here))
+        self._watchers.start("answers", lambda: handle_all(self._signals, Settled, self._settled_there))
+
+    async def _stop_here(self, wish: Stop) -> None:
+        self.live.handle_stop(wish)
+        if self.live.ignores_stop(wish):
+            return
+        for run in self._chats.active(ChatKey(wish.user, wish.chat)):
+            if wish.run in (None, run.id):
+                run.abort(wish.why)
+
+    async def _settled_there(self, answered: Settled) -> None:
+        call = await self._gate.get(answered.user, answered.chat, answered.call)
+        if call is not None and call.worker != self._gate.worker:
+            self._call_listeners(call)
+
+    async def ready(self) -> bool:
+        """Return False while the server drains; raise `Unavailable` when a store or a watcher does not work."""
+        if self._ownership.draining:
+            return False
+        if gone := self._watchers.gone:
+            raise Unavailable(f"A background task of this server has failed: {', '.join(gone)}.", hint=_SEE_LOG)
+        await self._runner.all_of("adkwire-readiness")
+        await self._gate.waiting("adkwire-readiness")
+        return True
+
+    @property
+    def writing(self) -> list[Run]:
+        """All runs that have not ended."""
+        return self._chats.all_active()
+
+    async def close(self, *, drain: float | None = None) -> None:
+        """Take no more turns, give the running ones their time (as the settings say, or `drain`), stop the rest."""
+        seconds = self.settings.drain if drain is None else drain
+        # Sockets are closed when what they follow has ended.
+        await (self.api.drain(seconds) if "api" in self.__dict__ else self.drain(seconds))
+        async with AsyncExitStack() as last_first:
+            if self.recorder is not None:
+                last_first.push_async_callback(self.recorder.close)
+            for part in (
+                self._log.aclose,
+                self._signals.close,
+                self._gate.close,
+                self._runner.close,
+                self.direct.close,
+            ):
+                last_first.push_async_callback(part)
+            for part in (self._ownership.close, self._continuer.close, self._watchers.close):
+                last_first.push_async_callback(part)
+
+    async def drain(self, seconds: float) -> None:
+        """Take no more turns, and give the running ones their time; stop the rest."""
+        self._ownership.drain()
+        self._events.close()
+        await self.live.drain()
+        if running := self.writing:
+            logger.info("draining: %d runs", len(running))
+            waits = [asyncio.create_task(run.done.wait(), name="adkwire-drain") for run in running]
+            await asyncio.wait(waits, timeout=seconds)
+            for wait in waits:
+                wait.cancel()
+        await self.live.close()
+        await asyncio.gather(*(run.stop() for run in self._chats.all_open()))

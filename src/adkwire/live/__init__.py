@@ -1,0 +1,1 @@
+"""A chat's conversation with a live model."""

@@ -1,0 +1,132 @@
+"""Backend: what the routes of a server need: a Bridge with its agent, or a recording."""
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from adkwire.adk.app import ToolInfo
+from adkwire.gate.records import AuditEntry, PendingCall, UncheckedAnswer
+from adkwire.recording.recorder import Recorder
+from adkwire.runs.chat_events import ChatEvent
+from adkwire.runs.readers import Position, Reading
+from adkwire.runs.run import Run
+from adkwire.runs.views import ChatHistory, ChatList, ChatSummary
+from adkwire.settings import Settings
+from adkwire.wire.decode.decoder import TurnInput
+
+
+class NamedModel(Protocol):
+    """The name of a model, as clients get it."""
+
+    @property
+    def name(self) -> str | None:
+        """The name; None when there is no model."""
+        ...
+
+    @property
+    def offline(self) -> bool:
+        """True if the model needs no network."""
+        ...
+
+
+class Backend(Protocol):
+    """Starts, follows and stops runs, answers calls, and keeps chats."""
+
+    settings: Settings
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Writes every chat to a file; None where recording is off."""
+        ...
+
+    @property
+    def agent_name(self) -> str:
+        """The name of the agent."""
+        ...
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the agent's model; None where it has none."""
+        ...
+
+    @property
+    def offline(self) -> bool:
+        """True if the agent's model needs no network."""
+        ...
+
+    @property
+    def talks(self) -> bool:
+        """True if the agent can hold live conversations."""
+        ...
+
+    @property
+    def direct(self) -> NamedModel:
+        """The model without the agent."""
+        ...
+
+    async def tools(self) -> list[ToolInfo]:
+        """Return the agent's tools."""
+        ...
+
+    async def start(self, user: str, turn: TurnInput, *, direct: bool = False) -> Run:
+        """Start the run of a turn, or return the run that a repeated request means."""
+        ...
+
+    async def answer(self, user: str, chat_id: str, call_id: str, given: UncheckedAnswer) -> PendingCall:
+        """Answer one pending call."""
+        ...
+
+    async def stop(self, user: str, chat_id: str, run_id: str | None = None) -> bool:
+        """Stop the runs and seal the pending calls of a chat, or stop one run; return False if there was nothing."""
+        ...
+
+    async def follow(
+        self, user: str, chat_id: str, after: Position | None = None, *, run: str | None = None
+    ) -> Reading | None:
+        """Read from behind a position, the message of a run, or the message being written; None when there is none."""
+        ...
+
+    def reading(self, run: Run, *, whole: bool = False) -> Reading:
+        """Read a run from its beginning; `whole` with what its message held before."""
+        ...
+
+    async def chats(self, user: str, *, limit: int, before: str | None) -> ChatList:
+        """Return a page of the user's chats, newest first."""
+        ...
+
+    async def history(
+        self, user: str, chat_id: str, *, limit: int | None = None, before: str | None = None
+    ) -> ChatHistory:
+        """Return a chat with its messages, all or a page of them."""
+        ...
+
+    async def rename(self, user: str, chat_id: str, title: str) -> ChatSummary:
+        """Give a chat another title."""
+        ...
+
+    async def delete(self, user: str, chat_id: str) -> None:
+        """Stop what runs in a chat and delete it."""
+        ...
+
+    async def audit(self, user: str, chat_id: str) -> list[AuditEntry]:
+        """Return who asked, who answered and the outcome of each call of a chat."""
+        ...
+
+    def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
+        """Yield what happens in a user's chats from now on; None is a heartbeat."""
+        ...
+
+    def watch(self) -> None:
+        """Start the background tasks of this process."""
+        ...
+
+    async def ready(self) -> bool:
+        """Return False while the server drains; raise `Unavailable` when something that a turn needs does not work."""
+        ...
+
+    async def drain(self, seconds: float) -> None:
+        """Take no more turns, and wait up to so many seconds for the running ones."""
+        ...
+
+    async def close(self, *, drain: float | None = None) -> None:
+        """Drain, and close everything that is open."""
+        ...

@@ -1,0 +1,1 @@
+"""ADK events to chunks."""

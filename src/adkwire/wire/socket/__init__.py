@@ -1,0 +1,1 @@
+"""The frames of the chat socket and of the live socket."""

@@ -1,0 +1,4 @@
+from tests.stores.faults import faults
+from tests.stores.steps import steps
+
+__all__ = ["faults", "steps"]

@@ -1,8 +1,0 @@
-import * as ai6 from "ai-6-0-326";
-import * as ai7 from "ai-7-0-169";
-
-/** The real packages, both majors. Their types differ where it does not matter here: the newer ones stand for both. */
-export const majors: { version: string; ai: typeof ai7 }[] = [
-  { version: "6.0.326", ai: ai6 as unknown as typeof ai7 },
-  { version: "7.0.169", ai: ai7 },
-];
