@@ -11,6 +11,7 @@ import pytest
 from google.adk.agents import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.events.event import Event
+from google.adk.models.base_llm_connection import RealtimeInput
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
@@ -26,6 +27,7 @@ from adkwire.settings import Settings
 from adkwire.stores.base import CallRow, ChatKey
 from adkwire.testing import Call, Drop, Say, ScriptedModel, Wait
 from adkwire.testing.live_responses import Manner
+from adkwire.testing.model_connection import ModelConnection
 from adkwire.wire.decode.call_answers import CallAnswer, CallAnswers
 from adkwire.wire.decode.decoder import TurnInput
 from adkwire.wire.encode.tool_calls import REQUEST_CONFIRMATION, UNFINISHED
@@ -188,6 +190,34 @@ async def test_an_interruption_while_a_call_waits() -> None:
         await answer.rest()
         assert answer.text == "I wait and Paid."
         assert here.till.paid == [5]
+        await here.agrees_with(answer)
+
+
+async def test_a_call_is_answered_before_the_model_has_stopped_speaking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the interrupted speech reaches the server after the response of the call."""
+    hold, answered = asyncio.Event(), asyncio.Event()
+    send_realtime = ModelConnection.send_realtime
+
+    async def send_interruption_late(self: ModelConnection, blob: RealtimeInput) -> None:
+        if here.ear.interruptions:
+            await answered.wait()
+        await send_realtime(self, blob)
+
+    monkeypatch.setattr(ModelConnection, "send_realtime", send_interruption_late)
+    talking = Manner(blocking=False, hears=lambda sound: "hm")
+    async with house([PAY, [Say("I wait and "), Wait(hold), Say("wait")], [Say("Paid.")]], manner=talking) as here:
+        answer = await (await here.say("pay")).until_break()
+        await here.link.activity(start=True)
+        here.link.audio(bytes(3200))
+        await here.link.activity(start=False)
+        await answer.until(lambda me: "and " in me.text)
+        await here.link.interrupt()
+        await here.answer("pay", YES)
+        await answer.until(lambda me: "tool-output-available" in me.types)
+        answered.set()
+        await answer.rest()
+        assert answer.text == "I wait and Paid."
+        assert [run for run, _ in here.ear.turns if run is not answer.run] == []
         await here.agrees_with(answer)
 
 

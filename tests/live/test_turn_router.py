@@ -1,7 +1,7 @@
 """Who has the floor: every row of the table in `live_turns`, and long conversations against a simple reference."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import pytest
@@ -206,7 +206,7 @@ class TestTheTable:
         floor.turns.cut(turn)
         assert floor.both(response("c")) == ["a"]
 
-    def test_a_hushed_turn_is_not_heard(self, floor: Floor) -> None:
+    def test_words_of_a_muted_turn_are_left_out(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(call("c"), piece())
         assert floor.turns.mute(turn)
@@ -214,18 +214,46 @@ class TestTheTable:
         assert floor.both(call("d"), heard()) == ["a", "a"]
         assert turn.calls == {"c", "d"}
 
-    @pytest.mark.parametrize("again", [complete, interrupted])
-    def test_a_hushed_turn_is_heard_again_when_the_model_has_ended(self, floor: Floor, again: object) -> None:
+    @pytest.mark.parametrize("end", [complete, interrupted])
+    def test_a_turn_is_muted_until_the_model_has_ended(self, floor: Floor, end: Callable[[], Event]) -> None:
         turn = floor.ask("a")
         floor.both(call("c"), piece())
         assert floor.turns.mute(turn)
-        floor.both(complete() if again is complete else interrupted())
+        floor.both(end())
         assert floor.both(piece(), whole()) == ["a"] * 2
 
-    def test_a_hushed_turn_is_heard_again_about_a_response(self, floor: Floor) -> None:
+    def test_a_response_before_the_model_has_ended_leaves_the_turn_muted(self, floor: Floor) -> None:
+        turn = floor.ask("a")
+        floor.both(call("c"), complete(), piece())
+        assert floor.turns.mute(turn)
+        assert floor.both(response("c"), aloud(), interrupted()) == ["a", None, None]
+        assert floor.both(complete(), piece(), whole(), complete()) == ["a"] * 4
+        assert turn.ended
+
+    def test_words_that_are_shown_after_a_stored_end_are_left_out(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(call("c"), piece())
         assert floor.turns.mute(turn)
+        end = interrupted()
+        assert floor.store(end) is None
+        assert floor.show(piece()) is None
+        assert floor.show(end) is None
+        assert floor.both(piece(), whole()) == ["a"] * 2
+
+    def test_a_turn_whose_end_is_stored_is_muted_for_what_is_shown_only(self, floor: Floor) -> None:
+        turn = floor.ask("a")
+        floor.both(call("c"), piece())
+        copy, end, answer = whole(), complete(), whole()
+        assert [floor.store(event) for event in (copy, end)] == ["a"] * 2
+        assert floor.turns.mute(turn)
+        assert floor.store(answer) == "a"
+        assert [floor.show(event) for event in (piece(), copy, end, piece(), answer)] == [None, *["a"] * 4]
+
+    def test_a_lost_connection_unmutes(self, floor: Floor) -> None:
+        turn = floor.ask("a")
+        floor.both(call("c"), piece())
+        assert floor.turns.mute(turn)
+        floor.turns.unmute()
         assert floor.both(response("c"), piece(), whole(), complete()) == ["a"] * 4
         assert turn.ended
 

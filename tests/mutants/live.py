@@ -107,6 +107,20 @@ MUTANTS = [
         "live/test_turn_router.py::TestTheTable",
     ),
     Mutant(
+        "a response ends the muting before the model has ended",
+        "live/turn_router.py",
+        "            turn.said = False\n        muted = ",
+        "            turn.said = turn.muted_stored = False\n        muted = ",
+        "live/test_approvals.py::test_a_call_is_answered_before_the_model_has_stopped_speaking",
+    ),
+    Mutant(
+        "a turn stays muted when the connection was lost",
+        "live/turn_router.py",
+        "            turn.talking = turn.muted_stored = turn.muted_shown = False\n",
+        "            turn.talking = False\n",
+        "live/test_turn_router.py::TestTheTable",
+    ),
+    Mutant(
         "a call of a turn that was cut is made",
         "live/turn_router.py",
         "        if turn.cut and (turn.ended or not responses):\n",

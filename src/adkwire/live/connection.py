@@ -137,6 +137,7 @@ class ConnectionWatcher:
         """Notify that ADK connects again. What the model was saying beside held calls is not continued."""
         for streamed in self._turns.streamed.values():
             streamed.put(TurnSignal.MUTE)
+        self._turns.router.unmute()
         self._listeners.notice("warning", "reconnecting", "The connection to the model was lost; trying again.")
 
     def reconnected(self) -> None:

@@ -17,8 +17,8 @@ list in the same order.
 | cut                             | anything the model says            | left out                                      |
 | cut                             | turn_complete                      | is over                                       |
 | cut, interrupted                | anything the model says            | is over; the event is the next turn's         |
-| muted                          | anything but calls and responses   | left out                                      |
-| muted                          | turn_complete, a response          | is heard again                                |
+| muted                           | anything but calls and responses   | left out                                      |
+| muted                           | turn_complete, interrupted         | no longer muted                               |
 | none                            | anything the model says            | a turn begins that the user did not ask for   |
 """
 
@@ -34,14 +34,6 @@ from adkwire.runs.run import new_id
 from adkwire.wire.encode.event_parts import stamp_of
 
 Origin: TypeAlias = Literal["typed", "voice", "server"]
-
-
-class Wanted(Enum):
-    """What of a turn is shown: all of it; all but what the model is saying now; nothing more."""
-
-    ALL = auto()
-    CALLS = auto()
-    NOTHING = auto()
 
 
 class Progress(Enum):
@@ -70,7 +62,13 @@ class RoutedTurn:
     """True while the model is in the middle of saying something that is shown."""
     talked_over: bool = False
     """True once the user spoke while calls were held: a model may then ignore their responses."""
-    wanted: Wanted = Wanted.ALL
+    cut: bool = False
+    """True once the turn was cut: nothing more of it is shown."""
+    muted_stored: bool = False
+    muted_shown: bool = False
+    """True while words of the answer that the user interrupted are left out, of what is stored and of what is shown."""
+    ends_ahead: int = 0
+    """Ends of what the model says that are stored and not shown yet."""
     stored: Progress = Progress.OPEN
     shown: Progress = Progress.OPEN
     streamed: bool = False
@@ -97,11 +95,6 @@ class RoutedTurn:
     def ended(self) -> bool:
         """True once all of the turn was shown."""
         return self.shown is Progress.OVER
-
-    @property
-    def cut(self) -> bool:
-        """True once the turn was cut: nothing more of it is shown."""
-        return self.wanted is Wanted.NOTHING
 
     @property
     def stamp(self) -> dict[str, Any]:
@@ -162,14 +155,23 @@ class TurnRouter:
 
     def cut(self, turn: RoutedTurn) -> None:
         """Show nothing more of a turn."""
-        turn.wanted = Wanted.NOTHING
+        turn.cut = True
 
     def mute(self, turn: RoutedTurn) -> bool:
-        """Show nothing more of what the model is saying; calls of the turn go on. Return False if it says nothing."""
-        mutes = turn.talking and turn.wanted is Wanted.ALL
-        if mutes:
-            turn.wanted = Wanted.CALLS
-        return mutes
+        """Show nothing more of what the model is saying; calls of the turn go on. Return False if it says nothing.
+
+        It lasts until the model has ended what it was saying, even if a call is answered before.
+        """
+        if not turn.talking or turn.cut or turn.muted_shown:
+            return False
+        turn.muted_shown = True
+        turn.muted_stored = not turn.ends_ahead
+        return True
+
+    def unmute(self) -> None:
+        """Show all turns again: the connection was lost, and with it what the model was saying."""
+        for turn in self._turns:
+            turn.talking = turn.muted_stored = turn.muted_shown = False
 
     def finish(self, turn: RoutedTurn) -> None:
         """Mark a turn as over and ended: nothing more comes of it."""
@@ -189,8 +191,9 @@ class TurnRouter:
         if event.partial or _is_sound(event):
             return self._of_partial(event)
         turn = self._of_message(event)
-        if turn is not None and (event.turn_complete or event.interrupted):
-            turn.talking = False
+        if turn is not None and _ends_speech(event):
+            turn.talking = turn.muted_shown = False
+            turn.ends_ahead -= 1
         if turn is not None and stamp_of(event).get("dropped"):
             if event.interrupted and turn.cut and not turn.ended:
                 turn.shown = Progress.INTERRUPTED
@@ -247,7 +250,7 @@ class TurnRouter:
         if event.input_transcription is not None:
             return self._utterance or self.begin_speech()
         turn = self._first(stored=False, words=True)
-        if turn is None or turn.wanted is not Wanted.ALL:
+        if turn is None or turn.cut or turn.muted_shown:
             return None
         turn.began = turn.said = turn.talking = True
         event.invocation_id = turn.invocation
@@ -267,6 +270,7 @@ class TurnRouter:
     def _apply(self, turn: RoutedTurn, event: Event) -> bool:
         """Apply an event to its turn as the table says; return False to leave it out."""
         calls, responses = calls_in(event), responses_in(event)
+        turn.ends_ahead += _ends_speech(event)
         if turn.cut and (turn.ended or not responses):
             if event.turn_complete:
                 turn.stored, turn.ending = Progress.OVER, event.id
@@ -279,10 +283,9 @@ class TurnRouter:
         if responses:
             turn.calls.difference_update(responses)
             turn.said = False
-            turn.wanted = Wanted.NOTHING if turn.cut else Wanted.ALL
-        muted = turn.wanted is Wanted.CALLS and not calls and event.input_transcription is None
-        if turn.wanted is Wanted.CALLS and (event.turn_complete or event.interrupted):
-            turn.wanted = Wanted.ALL
+        muted = turn.muted_stored and not calls and not responses and event.input_transcription is None
+        if _ends_speech(event):
+            turn.muted_stored = False
         turn.said = turn.said or (says(event) and not muted)
         if event.turn_complete and not turn.calls and turn.said and turn.began:
             turn.stored, turn.ending = Progress.OVER, event.id
@@ -305,6 +308,11 @@ def calls_in(event: Event) -> set[str]:
 def responses_in(event: Event) -> set[str]:
     """Return the ids of the calls that an event has responses to."""
     return {response.id for response in event.get_function_responses() if response.id}
+
+
+def _ends_speech(event: Event) -> bool:
+    """Return True if the model has ended what it was saying, by itself or because it was interrupted."""
+    return bool(event.turn_complete or event.interrupted)
 
 
 def says(event: Event) -> bool:
