@@ -12,6 +12,8 @@ const cardOf = async ({ page }, { tool, nth = 0 }, isShown = () => true) => {
 };
 
 const asks = (part) => part.approval;
+/** When a card takes these answers: in live a call is shown before its question is. */
+const takes = (...bodies) => (bodies.some((body) => "approved" in body) ? asks : () => true);
 
 const acts = {
   say: ({ page }, { text }) => page.chat.sendMessage({ text }),
@@ -126,7 +128,7 @@ const acts = {
 
   /** Answer by the calls route. */
   async call(world, { body, ...call }) {
-    const { toolCallId } = await cardOf(world, call);
+    const { toolCallId } = await cardOf(world, call, takes(body));
     const answer = await world.scene.answer(toolCallId, body);
     (world.scene.seen.answers ??= []).push(answer);
   },
@@ -134,7 +136,7 @@ const acts = {
   /** Answers to one call by both routes at the same time; `bodies` are for the calls route. */
   async race(world, { posts, bodies, ...call }) {
     const { scene, page } = world;
-    const { toolCallId } = await cardOf(world, call);
+    const { toolCallId } = await cardOf(world, call, takes(...bodies));
     const messages = page.chat.messages;
     const [streams, answers] = await Promise.all([
       Promise.all(Array.from({ length: posts }, () => scene.post({ messages, messageId: messages.at(-1).id }))),

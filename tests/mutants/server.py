@@ -32,6 +32,13 @@ MUTANTS = [
         "server/test_stream.py::test_a_source_that_times_out_is_an_error_and_no_slow_reader",
     ),
     Mutant(
+        "a stock client gets audio before its response has begun",
+        "server/sockets/listener.py",
+        "                self._out.hold_audio()\n",
+        "                pass\n",
+        "server/sockets/test_live.py::test_a_response_to_a_stock_client_begins_with_start_though_audio_is_faster",
+    ),
+    Mutant(
         "a socket swallows timeouts that are not of its write",
         "server/sockets/outbox.py",
         "                if not limit.expired():\n                    raise\n",

@@ -10,7 +10,9 @@ import pytest
 
 from adkwire import Bridge, create_app
 from adkwire.errors import Unavailable
-from adkwire.stores.memory import MemorySignals, SharedSignals
+from adkwire.server.sockets.outbox import AudioPiece, Outbox
+from adkwire.stores.base import Batch
+from adkwire.stores.memory import MemorySignals, MemoryStreamLog, SharedSignals
 from adkwire.stores.stores import Stores
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from tests.server.app_server import PATIENCE, Site, body, message, serving
@@ -258,6 +260,28 @@ async def test_a_stock_client_gets_official_frames_only_and_hears_by_chunks(open
         await one.answer("r1")
     told = b"".join(base64.b64decode(chunk["data"]["chunk"]) for chunk in sounds)
     assert told == b"".join(piece.pcm for piece in one.heard) != b""
+
+
+async def test_a_response_to_a_stock_client_begins_with_start_though_audio_is_faster(
+    open_site: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audio_waits, put_audio, read = asyncio.Event(), Outbox.put_audio, MemoryStreamLog.read
+
+    def put_audio_and_tell(self: Outbox, piece: AudioPiece) -> None:
+        put_audio(self, piece)
+        audio_waits.set()
+
+    async def read_after_audio(self: MemoryStreamLog, run: str, after: int, wait: float) -> Batch | None:
+        await audio_waits.wait()
+        return await read(self, run, after, wait)
+
+    monkeypatch.setattr(Outbox, "put_audio", put_audio_and_tell)
+    monkeypatch.setattr(MemoryStreamLog, "read", read_after_audio)
+    site = await open_site(echo(), db="memory:")
+    async with open_socket(site, path=LIVE) as stock:
+        chunks = [chunk["type"] for chunk in chunks_of(await stock.ask(send_frame("hi")))]
+    assert chunks[0] == "start"
+    assert "data-pcm" in chunks
 
 
 async def test_what_a_stock_client_may_not_send(shared_site: Site) -> None:

@@ -91,6 +91,22 @@ async def test_a_sound_that_times_out_when_it_is_made_is_an_error_and_no_slow_re
         await sending
 
 
+async def test_held_audio_waits_until_it_is_released() -> None:
+    client = _Slow()
+    client.let(10)
+    outbox = Outbox(await client.opened(), 20)
+    sending = asyncio.create_task(outbox.run())
+    outbox.hold_audio()
+    outbox.put_audio(piece(1, b"aa"))
+    await outbox.put("start")
+    assert client.taken == ["start"]
+    outbox.release_audio()
+    await outbox.audio_sent()
+    await outbox.put("end")
+    assert client.taken == ["start", b"aa", "end"]
+    sending.cancel()
+
+
 async def test_what_is_held_waits_for_what_has_to_come_first() -> None:
     client = _Slow()
     client.let(10)

@@ -84,11 +84,15 @@ class SocketListener:
             self._last_sent, self._sending = (reading.run, request.id), frames
             start = frames.encode_unlogged(Start(message_id=continued.run.message_id)) if continued is not None else ()
             self._out.put(start_frame(request.id), *start)
+            if not self.talks and first == 0 and continued is None:
+                # Its audio is part of the response, which must not begin with it: `start` is read from the log.
+                self._out.hold_audio()
             try:
                 await self._send_batches(
                     request, batches, frames, continued.last_break if continued is not None else -1
                 )
             finally:
+                self._out.release_audio()
                 if self._sending is frames:
                     self._sending = None
         self._requests.close(request)
@@ -101,13 +105,16 @@ class SocketListener:
         async for batch in batches:
             request.note_end(batch)
             if encoded := frames.encode(batch.first, batch.entries):
-                await self._out.put(*encoded)
+                sent = self._out.put(*encoded)
+                self._out.release_audio()
+                await sent
             if not self.talks and ends_in_break(batch, past):
                 await self._out.audio_sent()
                 self._out.put(*frames.encode_unlogged(*break_chunks(batch.entries[-1])))
                 return
         if not self.talks:
             # Its audio is part of the response, which must not end before the audio is sent.
+            self._out.release_audio()
             await self._out.audio_sent()
 
     def send_frame(self, frame: ServerFrame) -> None:

@@ -58,6 +58,7 @@ class Outbox:
         self._more: asyncio.Future[None] | None = None
         """Set while there is nothing to send; done when there is."""
         self._audio_sent: asyncio.Event | None = None
+        self._audio_held = False
         self._paused = False
         self._writing = False
         """True while the socket is being written to."""
@@ -91,6 +92,16 @@ class Outbox:
         self._audio_size = sum(piece.size for piece in self._audio)
         if not self._audio:
             self._set_audio_sent()
+
+    def hold_audio(self) -> None:
+        """Send no audio until `release_audio`."""
+        self._audio_held = True
+
+    def release_audio(self) -> None:
+        """Send the audio that was held, after the text frames that wait."""
+        if self._audio_held:
+            self._audio_held = False
+            self._wake()
 
     def pause(self) -> None:
         """Send nothing until `resume`."""
@@ -155,7 +166,7 @@ class Outbox:
             return None
         if self._text:
             return self._text.pop(0)
-        while self._audio:
+        while self._audio and not self._audio_held:
             made = self._pop_audio().frame
             frame = made if isinstance(made, bytes) else made()
             if frame is not None:
