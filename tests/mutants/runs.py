@@ -299,6 +299,14 @@ MUTANTS = [
         "runs/test_reconcile.py::test_a_call_that_was_not_asked_about_yet",
     ),
     Mutant(
+        "a denial that was sent with an output ends in an error when the session never got the output",
+        "runs/reconcile.py",
+        "and chunk.tool_call_id not in settled]\n",
+        "and chunk.tool_call_id in {call.id for call in encoder.pending_calls()}]\n",
+        "runs/test_reconcile.py::"
+        "test_a_denial_that_waited_for_an_output_is_kept_though_the_session_never_got_the_output",
+    ),
+    Mutant(
         "what was shown before a continuation is told again",
         "runs/recovery.py",
         "    first, found = -head.before, list[bytes]()\n",

@@ -41,6 +41,7 @@ from adkwire.wire.messages import Approval, TextPart, ToolPart, UIMessage
 from adkwire.wire.profiles import Profile, encode_chunks
 from tests.wire.adk_events import (
     MESSAGE,
+    REJECTED,
     aborted,
     answered,
     asked,
@@ -371,6 +372,22 @@ def test_an_output_that_the_session_never_got_stays_with_the_gate() -> None:
     assert closing.events == []
     assert isinstance(closing.tail[-1], c.Finish)
     check(dead, closing, [given_back])
+
+
+def test_a_denial_that_waited_for_an_output_is_kept_though_the_session_never_got_the_output() -> None:
+    """A denial is sent when no call of its step is pending any more: here together with the output."""
+    calls = model(call("c1", "pay"), call("b1", "look"), long_running_tool_ids={"b1"})
+    before = [calls, asked(gated("c1", "pay")), placeholder("c1")]
+    no, rejected = verdict(c1=False), answered(response("c1", REJECTED))
+    output = from_browser("b1", {"seen": 1})
+    dead = died(no, rejected, before=before, shown=[output])
+    assert dead.shown[-1] == c.ToolOutputDenied(tool_call_id="c1")
+
+    closing = dead.close()
+
+    assert closing.events == []
+    assert isinstance(closing.tail[-1], c.Finish)
+    check(dead, closing, [output])
 
 
 def test_a_yes_that_the_session_has_is_not_asked_for_again() -> None:

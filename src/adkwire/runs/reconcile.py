@@ -81,8 +81,8 @@ def reconcile(
         events.append(event)
     told = [decode_chunk(encode_chunk(chunk)) for chunk in (*chunks, *encoder.end())]
     tail = _Tail(seen, told).chunks
-    waiting = {call.id for call in encoder.pending_calls()}
-    given = [chunk for chunk in shown if isinstance(chunk, Output) and chunk.tool_call_id in waiting]
+    settled = {chunk.tool_call_id for chunk in told if isinstance(chunk, Output)}
+    given = [chunk for chunk in shown if isinstance(chunk, Output) and chunk.tool_call_id not in settled]
     if not _agree([*shown, *tail], [*told, *given]):
         tail = _shut(seen, told, explain)
     if turn.user_event is None and not turn.events and not unsaved:
