@@ -30,10 +30,10 @@ from adkwire.runs.chats import Chats
 from adkwire.runs.continue_ import RunContinuer
 from adkwire.runs.history import History
 from adkwire.runs.ownership import Ownership
-from adkwire.runs.parts import Parts
 from adkwire.runs.readers import Position, Readers, Reading, first_of
 from adkwire.runs.run import Run, stop_all
 from adkwire.runs.sealing import Sealing
+from adkwire.runs.services import RunServices
 from adkwire.runs.start import RunStarter
 from adkwire.runs.worker_messages import Settled, Stop, handle_all
 from adkwire.settings import Settings
@@ -104,13 +104,13 @@ class Bridge:
             worker=stores.signals.worker,
             changed=self._call_listeners,
         )
-        services = Services(session_service, artifact_service, memory_service)
-        self._runner = AgentRunner(agent, settings, services, self._gate, clock)
+        adk_services = Services(session_service, artifact_service, memory_service)
+        self._runner = AgentRunner(agent, settings, adk_services, self._gate, clock)
         self.direct = GeminiDirect(self._runner, model=settings.model, offline=offline_model)
         """The model without the agent."""
         self._chats = Chats()
         self._events = ChatEvents()
-        parts = Parts(
+        services = RunServices(
             settings=settings,
             runner=self._runner,
             gate=self._gate,
@@ -122,13 +122,13 @@ class Bridge:
             clock=clock,
             tap=self.recorder.tap if self.recorder is not None else lambda key, source: source,
         )
-        self._sealing = Sealing(parts)
-        self._ownership = Ownership(parts, self._sealing)
-        self._readers = Readers(parts, self._ownership)
-        self._history = History(parts, self._ownership)
-        self._continuer = RunContinuer(parts, self._ownership)
-        self._starter = RunStarter(parts, self._ownership, self._sealing, self._continuer)
-        self.live = Conversations(parts, self._ownership, self._sealing, self._starter, self._continuer)
+        self._sealing = Sealing(services)
+        self._ownership = Ownership(services, self._sealing)
+        self._readers = Readers(services, self._ownership)
+        self._history = History(services, self._ownership)
+        self._continuer = RunContinuer(services, self._ownership)
+        self._starter = RunStarter(services, self._ownership, self._sealing, self._continuer)
+        self.live = Conversations(services, self._ownership, self._sealing, self._starter, self._continuer)
         """The live conversations."""
         self._watchers = Watchers()
         self._expiry = Expiry(self._gate, clock, self._watchers)

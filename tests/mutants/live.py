@@ -58,9 +58,9 @@ MUTANTS = [
     Mutant(
         "typed words are only in the queue",
         "live/conversation.py",
-        "        await self._parts.runner.append(self.key, [question_event(content, turn.invocation, stamp)])\n",
+        "        await self._services.runner.append(self.key, [question_event(content, turn.invocation, stamp)])\n",
         "        if connection is None:\n"
-        "            await self._parts.runner.append(self.key, [question_event(content, turn.invocation, stamp)])\n",
+        "            await self._services.runner.append(self.key, [question_event(content, turn.invocation, stamp)])\n",
         "live/test_moments.py::test_words_are_kept_though_nobody_waits_for_an_answer",
     ),
     Mutant(

@@ -17,8 +17,8 @@ MUTANTS = [
     Mutant(
         "an answer loads the session twice",
         "runs/continue_.py",
-        "        if call is None and not await self._parts.runner.exists(key):\n",
-        "        if not await self._parts.runner.exists(key):\n",
+        "        if call is None and not await self._services.runner.exists(key):\n",
+        "        if not await self._services.runner.exists(key):\n",
         "runs/test_session_loads.py",
     ),
     Mutant(
@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(
         "a worker that does not own a chat continues in it",
         "runs/continue_.py",
-        "        if call.worker == self._parts.gate.worker or (chat is not None and not chat.idle):\n",
+        "        if call.worker == self._services.gate.worker or (chat is not None and not chat.idle):\n",
         "        if call.worker or chat is not None:\n",
         "runs/test_ownership.py::test_an_answer_elsewhere_is_continued_by_the_owner_alone",
     ),
@@ -136,7 +136,7 @@ MUTANTS = [
     Mutant(
         "no rewind",
         "runs/start.py",
-        "            await self._parts.runner.rewind(run.key, told[at].invocation_id)\n",
+        "            await self._services.runner.rewind(run.key, told[at].invocation_id)\n",
         "",
         "runs/test_rewinds.py::test_regenerate_the_last_answer",
     ),
@@ -217,7 +217,7 @@ MUTANTS = [
     Mutant(
         "what is typed over has no answer in the session",
         "runs/sealing.py",
-        "            await self._parts.runner.append(key, events)\n",
+        "            await self._services.runner.append(key, events)\n",
         "            pass\n",
         "runs/test_supersede.py::test_a_question_that_is_typed_over",
     ),
@@ -316,7 +316,7 @@ MUTANTS = [
     Mutant(
         "a message that never reached the agent is lost",
         "runs/recovery.py",
-        "        await self._parts.runner.append(key, [turn.user_event])\n",
+        "        await self._services.runner.append(key, [turn.user_event])\n",
         "",
         "runs/test_cut_off.py::test_a_message_that_did_not_reach_the_agent_is_kept_and_can_be_sent_again",
     ),
@@ -386,7 +386,7 @@ MUTANTS = [
     Mutant(
         "a deleted chat leaves its live lease",
         "runs/ownership.py",
-        "        await self._parts.signals.forget(_live_lease(key))\n",
+        "        await self._services.signals.forget(_live_lease(key))\n",
         "",
         "live/test_workers.py::test_a_deleted_chat_leaves_no_lease",
     ),

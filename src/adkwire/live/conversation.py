@@ -32,9 +32,9 @@ from adkwire.live.user_input import UserInput
 from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.chats import Chat
 from adkwire.runs.ownership import Ownership
-from adkwire.runs.parts import Parts
 from adkwire.runs.run import Run, new_id, stop_all
 from adkwire.runs.sealing import Sealing
+from adkwire.runs.services import RunServices
 from adkwire.runs.views import title_for
 from adkwire.stores.base import ChatKey
 from adkwire.tasks import Tasks
@@ -55,7 +55,7 @@ class Conversation:
     def __init__(
         self,
         key: ChatKey,
-        parts: Parts,
+        services: RunServices,
         ownership: Ownership,
         sealing: Sealing,
         parked: "Callable[[Conversation], None]",
@@ -63,16 +63,16 @@ class Conversation:
         self.key = key
         self.listeners = Listeners()
         self._parked = parked
-        self._parts = parts
+        self._services = services
         self._ownership = ownership
         self._sealing = sealing
         self._tasks = Tasks()
         self._turns = ConversationTurns(self._tasks)
-        self._calls = LiveCalls(key, parts.runner, self._turns, self.listeners)
+        self._calls = LiveCalls(key, services.runner, self._turns, self.listeners)
         self._connector = Connector(
-            key, parts.runner, self._turns, self._calls, self.listeners, take=self._take, lost=self._lost
+            key, services.runner, self._turns, self._calls, self.listeners, take=self._take, lost=self._lost
         )
-        self._streamer = TurnStreamer(key, parts, self._turns, self._calls, self.listeners, self._connector)
+        self._streamer = TurnStreamer(key, services, self._turns, self._calls, self.listeners, self._connector)
         self._lock = asyncio.Lock()
         self.user = UserInput(
             self._connector, self._turns, self.listeners, self._tasks, self._lock, self._connect_for_speech
@@ -116,13 +116,13 @@ class Conversation:
         turn = RoutedTurn(stamp["message"], stamp["user"], "typed")
         with ExitStack() as shown:
             async with self._lock:
-                source = self._parts.runner.turn(key, message, stamp, abort)
+                source = self._services.runner.turn(key, message, stamp, abort)
                 # Under the lock, not before: `park` holds it and awaits the runs of all that is streamed.
                 if not self._over:
                     source = self._streamer.events(
                         shown.enter_context(self._streaming(self._streamed_turn(turn))), abort
                     )
-                    yield Event(author=self._parts.runner.agent_name, invocation_id=turn.invocation)
+                    yield Event(author=self._services.runner.agent_name, invocation_id=turn.invocation)
                     await self._say(turn, content_of(message), stamp)
             async with aclosing(source) as events:
                 async for event in events:
@@ -133,7 +133,7 @@ class Conversation:
         connection = self._connector.open
         if connection is not None:
             self._turns.router.add(turn)
-        await self._parts.runner.append(self.key, [question_event(content, turn.invocation, stamp)])
+        await self._services.runner.append(self.key, [question_event(content, turn.invocation, stamp)])
         turn.began = True
         if connection is not None and connection is self._connector.open:
             connection.queue.send_content(content)
@@ -153,13 +153,13 @@ class Conversation:
         turn = RoutedTurn(stamp["message"], stamp["user"], "typed", invocation=calls[0].invocation, began=True)
         with ExitStack() as shown:
             async with self._lock:
-                source = self._parts.runner.go_on(key, calls, told, stamp, abort)
+                source = self._services.runner.go_on(key, calls, told, stamp, abort)
                 if not self._over:
                     source = self._streamer.events(
                         shown.enter_context(self._streaming(self._streamed_turn(turn))), abort
                     )
                     await self._connector.disconnect()
-                    for event in await self._parts.runner.hand_over(key, calls, told, stamp):
+                    for event in await self._services.runner.hand_over(key, calls, told, stamp):
                         yield event
                     self._connector.connect(turn, {call.call for call in calls if not is_released(call)})
                     self.listeners.set_state("thinking")
@@ -217,11 +217,11 @@ class Conversation:
     async def _prepare(self, chat: Chat) -> None:
         """Make the session ready for speech: it exists, no call is unanswered, and it does not end with a message of
         the user, which the model would answer."""
-        adk = self._parts.runner
+        adk = self._services.runner
         await self._sealing.seal(self.key, chat, "superseded")
         session = await adk.load(self.key)
         if session is None:
-            await adk.create(self.key, title="", created=self._parts.clock())
+            await adk.create(self.key, title="", created=self._services.clock())
             self._untitled = True
             return
         last = next((event for event in reversed(session.events) if _speaks(event)), None)
@@ -249,7 +249,7 @@ class Conversation:
             if _is_picture(rest):
                 rest.custom_metadata = add_stamp(rest.custom_metadata, turn.stamp)
                 rest.invocation_id, rest.partial = turn.invocation, None
-                await self._parts.runner.append(self.key, [rest])
+                await self._services.runner.append(self.key, [rest])
             streamed.put(rest)
         if says(event):
             self.listeners.set_state("thinking" if calls_in(event) else "speaking")
@@ -268,9 +268,9 @@ class Conversation:
             new_id("run"),
             self.key,
             message,
-            Encoder(turn.message, explain=self._parts.explain),
+            Encoder(turn.message, explain=self._services.explain),
             invocation=turn.invocation,
-            author=self._parts.runner.agent_name,
+            author=self._services.runner.agent_name,
         )
         run.stamp = turn.stamp
         streamed = StreamedTurn(turn, run)
@@ -295,7 +295,7 @@ class Conversation:
                     yield event
 
     def _streamed_turn(self, turn: RoutedTurn) -> StreamedTurn:
-        chat = self._parts.chats.get(self.key)
+        chat = self._services.chats.get(self.key)
         run = chat.writing(turn.message) if chat is not None else None
         if run is None:
             raise RuntimeError("a turn has no run that writes its message")
@@ -305,8 +305,8 @@ class Conversation:
         """Make the first sentence the title of a chat that began with speech."""
         if self._untitled and turn.spoken:
             self._untitled = False
-            await self._parts.runner.rename(self.key, title_for(UserMessage("", (turn.spoken[0],))))
-            self._parts.events.publish(self.key.user, ChatEvent(type="chat-updated", chat=self.key.chat))
+            await self._services.runner.rename(self.key, title_for(UserMessage("", (turn.spoken[0],))))
+            self._services.events.publish(self.key.user, ChatEvent(type="chat-updated", chat=self.key.chat))
 
     # The end.
 
@@ -326,9 +326,9 @@ class Conversation:
 
     async def _extend_deadlines(self) -> None:
         """Give the pending calls the time to live of parked calls."""
-        for call in await self._parts.gate.undecided(*self.key):
+        for call in await self._services.gate.undecided(*self.key):
             if call.live and call.state in OPEN:
-                await self._parts.gate.park(call)
+                await self._services.gate.park(call)
 
 
 def _speaks(event: Event) -> bool:

@@ -17,9 +17,9 @@ from adkwire.live.listeners import TAKEN_OVER, Listener
 from adkwire.runs.chats import Chat
 from adkwire.runs.continue_ import RunContinuer
 from adkwire.runs.ownership import Ownership
-from adkwire.runs.parts import Parts
 from adkwire.runs.run import Run
 from adkwire.runs.sealing import Sealing
+from adkwire.runs.services import RunServices
 from adkwire.runs.start import RunStarter
 from adkwire.runs.worker_messages import Stop
 from adkwire.stores.base import ChatKey
@@ -103,9 +103,14 @@ class Conversations:
     """All live conversations of this process."""
 
     def __init__(
-        self, parts: Parts, ownership: Ownership, sealing: Sealing, starter: RunStarter, continuer: RunContinuer
+        self,
+        services: RunServices,
+        ownership: Ownership,
+        sealing: Sealing,
+        starter: RunStarter,
+        continuer: RunContinuer,
     ) -> None:
-        self._parts = parts
+        self._services = services
         self._ownership = ownership
         self._sealing = sealing
         self._starter = starter
@@ -123,7 +128,7 @@ class Conversations:
         """Link a client to the conversation of a chat, which begins if there is none."""
         key = ChatKey(user, chat_id)
         self._ownership.refuse_when_draining()
-        if not self._parts.runner.talks:
+        if not self._services.runner.talks:
             raise Conflict("This agent cannot be talked with live.", hint=_NOT_LIVE)
         stop = Stop(user, chat_id, why=TAKEN_OVER)
         async with self._ownership.owned(key, stop=stop) as chat:
@@ -141,7 +146,9 @@ class Conversations:
         resumed = chat.live is not None
         conversation = self._all.get(key)
         if conversation is None or chat.live is not conversation:
-            conversation = self._all[key] = Conversation(key, self._parts, self._ownership, self._sealing, self._parked)
+            conversation = self._all[key] = Conversation(
+                key, self._services, self._ownership, self._sealing, self._parked
+            )
             chat.live = conversation
         if (end := self._ends.pop(key, None)) is not None:
             end.cancel()
@@ -164,7 +171,7 @@ class Conversations:
                 conversation.listeners.turn(run, "server", besides=listener)
             return RunToRead(run)
         # A message that came just before its conversation was parked is answered without it.
-        by = conversation if self._all.get(conversation.key) is conversation else self._parts.runner
+        by = conversation if self._all.get(conversation.key) is conversation else self._services.runner
         known = conversation.running()
         run = await self._starter.start(conversation.key, turn, by)
         if run is not known and run.active:
@@ -179,7 +186,7 @@ class Conversations:
         key = conversation.key
         self._tasks.start(self._detach(key), "live-detach")
         if self._all.get(key) is conversation and key not in self._ends:
-            self._end_in(self._parts.settings.live_grace if grace is None else grace, conversation)
+            self._end_in(self._services.settings.live_grace if grace is None else grace, conversation)
 
     def _end_in(self, seconds: float, conversation: Conversation) -> None:
         self._ends[conversation.key] = asyncio.get_running_loop().call_later(seconds, self._end_soon, conversation)
@@ -215,7 +222,7 @@ class Conversations:
 
     def _parked(self, conversation: Conversation) -> None:
         """Forget a conversation that has ended. The caller owns its chat."""
-        chat = self._parts.chats.get(conversation.key)
+        chat = self._services.chats.get(conversation.key)
         if chat is not None and chat.live is conversation:
             chat.live = None
         self._all.pop(conversation.key, None)

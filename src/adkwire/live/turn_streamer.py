@@ -17,7 +17,7 @@ from adkwire.live.calls import LiveCalls
 from adkwire.live.connection import Connector
 from adkwire.live.listeners import Listener, Listeners
 from adkwire.live.streamed_turn import ConversationTurns, OfferedCall, Step, StreamedTurn, TurnSignal
-from adkwire.runs.parts import Parts
+from adkwire.runs.services import RunServices
 from adkwire.stores.base import ChatKey
 from adkwire.wire.breaks import break_entry
 from adkwire.wire.encode.outcome import ABORTED
@@ -36,14 +36,14 @@ class TurnStreamer:
     def __init__(
         self,
         key: ChatKey,
-        parts: Parts,
+        services: RunServices,
         turns: ConversationTurns,
         calls: LiveCalls,
         listeners: Listeners,
         connector: Connector,
     ) -> None:
         self.key = key
-        self._parts = parts
+        self._services = services
         self._turns = turns
         self._calls = calls
         self._listeners = listeners
@@ -82,7 +82,7 @@ class TurnStreamer:
         missed = [chunk for event in streamed.turn.unshown.values() for chunk in streamed.run.encoder.feed(event)]
         streamed.turn.unshown.clear()
         if missed:
-            await self.attempt(streamed.run.write(self._parts.log, encode_chunks(missed)))
+            await self.attempt(streamed.run.write(self._services.log, encode_chunks(missed)))
 
     async def _shown(self, streamed: StreamedTurn, step: Step) -> AsyncGenerator[Event, None]:
         match step:
@@ -94,7 +94,7 @@ class TurnStreamer:
                 streamed.turn.unshown.pop(step.id, None)
                 self._calls.shown(streamed.turn, step)
             case OfferedCall(call) if chunks := streamed.run.encoder.offer(call):
-                await streamed.run.write(self._parts.log, encode_chunks(chunks))
+                await streamed.run.write(self._services.log, encode_chunks(chunks))
             case _:
                 pass
 
@@ -108,13 +108,13 @@ class TurnStreamer:
             async for event in self._saved(streamed):
                 yield event
         why = streamed.run.why if stopped else "failed" if isinstance(step, Exception) else "interrupted"
-        for event in await self._calls.end_inside(streamed, self._parts.gate, why):
+        for event in await self._calls.end_inside(streamed, self._services.gate, why):
             yield event
         for event in await self._park_approved(streamed) if not stopped else ():
             yield event
         if (stopped or step is TurnSignal.INTERRUPTED) and not turn.over:
             event = self._own(streamed, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
-            await self._parts.runner.append(self.key, [event])
+            await self._services.runner.append(self.key, [event])
             yield event
         if isinstance(step, Exception) and not stopped and not _is_parked(streamed):
             raise step
@@ -129,7 +129,7 @@ class TurnStreamer:
 
     async def _is_unexecuted(self, call: str) -> bool:
         """Return True if an approved call was not executed yet and can be executed only by a later run."""
-        gate = self._parts.gate
+        gate = self._services.gate
         try:
             record = await gate.get(*self.key, call)
             if record is None or not record.executes:
@@ -153,7 +153,7 @@ class TurnStreamer:
         for unsaved in streamed.run.encoder.unsaved():
             kept = streamed.heard_text.apply(unsaved) if streamed.heard_text is not None else unsaved
             event = partial_event(kept, streamed.turn.invocation, streamed.run.stamp)
-            await self._parts.runner.append(self.key, [event])
+            await self._services.runner.append(self.key, [event])
             yield event
         streamed.heard_text = None
 
@@ -173,13 +173,13 @@ class TurnStreamer:
         if run.waits and (not run.breaks or run.breaks[-1][0] != run.written - 1):
             streamed.awaited = waiting
             run.breaks.append((run.written, waiting))
-            await run.write(self._parts.log, [break_entry(run.encoder.break_chunks())])
+            await run.write(self._services.log, [break_entry(run.encoder.break_chunks())])
             self._listeners.set_state("waiting")
 
     async def _are_unanswered(self, streamed: StreamedTurn) -> bool:
         """Return True if no pending call has an answer at the gate that is yet to be shown."""
         try:
-            state = {call.call: call.state for call in await self._parts.gate.undecided(*self.key)}
+            state = {call.call: call.state for call in await self._services.gate.undecided(*self.key)}
         except RequestError as error:
             logger.warning("the pending calls of chat %s could not be read: %s", self.key.chat, error.message)
             asyncio.get_running_loop().call_later(_LOOK_AGAIN, streamed.put, TurnSignal.CHECK_PENDING)
@@ -205,7 +205,7 @@ class TurnStreamer:
     def _own(self, streamed: StreamedTurn, **what: Any) -> Event:
         """Return an event of our own that ends a turn."""
         return Event(
-            author=self._parts.runner.agent_name,
+            author=self._services.runner.agent_name,
             invocation_id=streamed.turn.invocation,
             custom_metadata=add_stamp(None, streamed.run.stamp),
             **what,
@@ -236,7 +236,7 @@ class TurnStreamer:
 
     async def _store_placeholders(self, streamed: StreamedTurn, calls: Sequence[tuple[str, str]]) -> Event:
         event = placeholder_event(calls, streamed.turn.invocation, streamed.run.stamp)
-        await self._parts.runner.append(self.key, [event])
+        await self._services.runner.append(self.key, [event])
         return event
 
 

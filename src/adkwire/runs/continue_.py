@@ -22,8 +22,8 @@ from adkwire.gate.records import OPEN, Echo, PendingCall, State, UncheckedAnswer
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import unanswered_calls_of
 from adkwire.runs.ownership import Ownership
-from adkwire.runs.parts import Parts
 from adkwire.runs.run import Run, new_id
+from adkwire.runs.services import RunServices
 from adkwire.runs.views import calls_without_verdict
 from adkwire.runs.worker_messages import Settled, send
 from adkwire.stores.base import ChatKey, RunHead
@@ -57,8 +57,8 @@ class _Taken:
 class RunContinuer:
     """Takes answers and lets messages go on."""
 
-    def __init__(self, parts: Parts, ownership: Ownership) -> None:
-        self._parts = parts
+    def __init__(self, services: RunServices, ownership: Ownership) -> None:
+        self._services = services
         self._ownership = ownership
         self._tasks = Tasks()
         self._starting: set[tuple[ChatKey, str]] = set()
@@ -79,10 +79,10 @@ class RunContinuer:
         taken: _Taken | None = None
         while True:
             async with self._taking_answers(key, answers.message) as (chat, postponed):
-                session = await self._parts.runner.load(key)
+                session = await self._services.runner.load(key)
                 if session is not None and chat.live is not None and not live:
                     await self._ownership.park_live(chat)
-                    session = await self._parts.runner.load(key)
+                    session = await self._services.runner.load(key)
                 if session is None:
                     return await self._refused(key, answers, [NotFound(REFUSED)])
                 turn = _last_turn(session, answers.message)
@@ -110,10 +110,10 @@ class RunContinuer:
 
     async def answer(self, key: ChatKey, call_id: str, given: UncheckedAnswer) -> PendingCall:
         """Take the answer to one call. When it was the last one of its step, the message continues."""
-        gate = self._parts.gate
+        gate = self._services.gate
         self._ownership.refuse_when_draining()
         call = await gate.get(*key, call_id)
-        if call is None and not await self._parts.runner.exists(key):
+        if call is None and not await self._services.runner.exists(key):
             # Nothing is done about a chat that does not exist, not even a line in its audit.
             raise NotFound(REFUSED)
         if call is None or await self._ownership.is_owned_elsewhere(key):
@@ -122,7 +122,7 @@ class RunContinuer:
             call = await gate.get(*key, call_id) or call
             turn, writes = None, bool(chat.active)
             if not writes or call.state is State.UNKNOWN:
-                session = await self._parts.runner.load(key)
+                session = await self._services.runner.load(key)
                 if session is None:
                     raise NotFound(REFUSED)
                 turn = _last_turn(session, call.message)
@@ -136,7 +136,7 @@ class RunContinuer:
 
     async def _answer_there(self, key: ChatKey, call_id: str, given: UncheckedAnswer) -> PendingCall:
         """Take an answer while another worker owns the chat. That worker continues, or its live conversation does."""
-        settled = await self._parts.gate.settle(*key, call_id, given)
+        settled = await self._services.gate.settle(*key, call_id, given)
         # Also when the answer was known already: the worker that took it may have died before the message continued.
         self._continue_soon(settled)
         return settled
@@ -146,8 +146,8 @@ class RunContinuer:
 
         It is when this worker took the answer, or owns the chat.
         """
-        chat = self._parts.chats.get(ChatKey(call.user, call.chat))
-        if call.worker == self._parts.gate.worker or (chat is not None and not chat.idle):
+        chat = self._services.chats.get(ChatKey(call.user, call.chat))
+        if call.worker == self._services.gate.worker or (chat is not None and not chat.idle):
             self._continue_soon(call)
 
     def _continue_soon(self, call: PendingCall) -> None:
@@ -180,11 +180,11 @@ class RunContinuer:
 
     async def take_outputs(self, key: ChatKey, answers: CallAnswers) -> None:
         """What the browser had done when the user typed over it is kept."""
-        offered = {call.call for call in await self._parts.gate.undecided(*key) if call.state is State.OFFERED}
+        offered = {call.call for call in await self._services.gate.undecided(*key) if call.state is State.OFFERED}
         for answer in answers.calls:
             if answer.call in offered:
                 try:
-                    await self._parts.gate.settle(*key, answer.call, _unchecked(answer, answers.message))
+                    await self._services.gate.settle(*key, answer.call, _unchecked(answer, answers.message))
                 except RequestError as error:
                     logger.info("an output in chat %s was not kept: %s", key.chat, error.message)
 
@@ -218,10 +218,10 @@ class RunContinuer:
         """If another worker owns the chat, tell it of the answer and wait; return True if it continued with it."""
         if not await self._ownership.is_owned_elsewhere(key):
             return False
-        await send(self._parts.signals, Settled(*key, call_id))
+        await send(self._services.signals, Settled(*key, call_id))
         while True:
             is_free = await self._ownership.wait_free(key)
-            call = await self._parts.gate.get(*key, call_id)
+            call = await self._services.gate.get(*key, call_id)
             if call is None or not _is_answered(call):
                 return True
             if is_free:
@@ -229,12 +229,12 @@ class RunContinuer:
             self._ownership.refuse_when_draining()
 
     async def _turn(self, key: ChatKey, message: str) -> Turn | None:
-        session = await self._parts.runner.load(key)
+        session = await self._services.runner.load(key)
         return _last_turn(session, message) if session is not None else None
 
     async def _take(self, key: ChatKey, turn: Turn | None, answers: CallAnswers) -> _Taken:
         """Settle every answer to a call that waits; what else a client's message says is history, or made up."""
-        gate, taken, made_up = self._parts.gate, _Taken(), list[str]()
+        gate, taken, made_up = self._services.gate, _Taken(), list[str]()
         announced = _announced(turn) if turn is not None else set[str]()
         for answer in answers.calls:
             call, given = await gate.get(*key, answer.call), _unchecked(answer, answers.message)
@@ -252,7 +252,7 @@ class RunContinuer:
 
     async def _settle(self, key: ChatKey, call: PendingCall, given: UncheckedAnswer, taken: _Taken) -> None:
         try:
-            after = await self._parts.gate.settle(*key, call.call, given)
+            after = await self._services.gate.settle(*key, call.call, given)
         except RequestError as error:
             if given.approved and (call.state is State.UNKNOWN or call.outcome == "interrupted"):
                 # What is known of it was told by the run that brought the answer, when its server was killed.
@@ -282,10 +282,10 @@ class RunContinuer:
 
     async def _continue(self, key: ChatKey, chat: Chat, turn: Turn, *, always: bool = False) -> Run | None:
         """Hand the answers to the agent when all are there; until then, show what the browser may do already."""
-        gate = self._parts.gate
+        gate = self._services.gate
         calls = [call for call in await gate.undecided(*key) if call.message == turn.message_id]
         given = [call for call in calls if call.state is State.ANSWERED]
-        encoder, chunks = turn.encoder(self._parts.explain)
+        encoder, chunks = turn.encoder(self._services.explain)
         chunks += encoder.pause()
         unsettled = {call for call, _ in encoder.unsettled_calls()}
         for lost in [call for call in calls if call.call not in unsettled]:
@@ -300,7 +300,7 @@ class RunContinuer:
         self._ownership.refuse_when_draining()
         if chat.live is not None and not chat.live.attached:
             await chat.live.park()
-        by = chat.live or self._parts.runner
+        by = chat.live or self._services.runner
         run = self._run(key, turn, encoder, chunks, {call.call for call in given})
         told = run.delivers - calls_without_verdict(encoder)
 
@@ -341,9 +341,9 @@ class RunContinuer:
         out: list[Chunk] = [encoder.start()]
         for call in released:
             event = verdict_event(call, turn.stamp)
-            await self._parts.runner.append(key, [event])
+            await self._services.runner.append(key, [event])
             out += encoder.feed(event)
-        await run.tell(self._parts.log, [*out, *encoder.end()])
+        await run.tell(self._services.log, [*out, *encoder.end()])
         chat.continue_with(run)
         return run
 
@@ -364,12 +364,12 @@ class RunContinuer:
         """The agent goes on: it has the outputs that the browser gave."""
         for call in given:
             if is_released(call):
-                await self._parts.gate.finish(*key, call.call, "answered")
+                await self._services.gate.finish(*key, call.call, "answered")
 
     async def _refused(self, key: ChatKey, answers: CallAnswers, errors: Sequence[RequestError]) -> Run:
         """Say why nothing is done, in a stream: an error ends every client's loop."""
         run = Run(new_id("run"), key, UserMessage("", ()), Encoder(answers.message))
-        await run.tell(self._parts.log, [Start(message_id=answers.message), Error(error_text=errors[0].message)])
+        await run.tell(self._services.log, [Start(message_id=answers.message), Error(error_text=errors[0].message)])
         return run
 
 

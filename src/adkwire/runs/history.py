@@ -9,8 +9,8 @@ from adkwire.errors import NotFound
 from adkwire.gate.records import OPEN, PendingCall
 from adkwire.runs import views
 from adkwire.runs.ownership import Ownership
-from adkwire.runs.parts import Parts
 from adkwire.runs.run import Run
+from adkwire.runs.services import RunServices
 from adkwire.stores.base import ChatKey
 from adkwire.wire.javascript import iso
 
@@ -18,17 +18,17 @@ from adkwire.wire.javascript import iso
 class History:
     """Reads chats from their sessions, with the runs that are writing and the calls that are pending."""
 
-    def __init__(self, parts: Parts, ownership: Ownership) -> None:
-        self._parts = parts
+    def __init__(self, services: RunServices, ownership: Ownership) -> None:
+        self._services = services
         self._ownership = ownership
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
         """Return a page of the user's chats, newest first."""
-        sessions = sorted(await self._parts.runner.all_of(user), key=views.cursor, reverse=True)
+        sessions = sorted(await self._services.runner.all_of(user), key=views.cursor, reverse=True)
         if before is not None:
             sessions = [session for session in sessions if views.cursor(session) < before]
-        pending = Counter(call.chat for call in await self._parts.gate.waiting(user))
-        here = [run.head for run in self._parts.chats.all_active() if not run.waits]
+        pending = Counter(call.chat for call in await self._services.gate.waiting(user))
+        here = [run.head for run in self._services.chats.all_active() if not run.waits]
         writing = [*here, *await self._ownership.runs_elsewhere(user)]
         active = {head.chat for head in writing if head.user == user}
         page = [views.summary(session, session.id in active, pending[session.id]) for session in sessions[:limit]]
@@ -39,7 +39,7 @@ class History:
         """Return a chat with its messages, all or a page of them."""
         await self._ownership.settle_when_new(key)
         session, writing, calls = await self._at_one_moment(key)
-        run = self._parts.chats.running(key)
+        run = self._services.chats.running(key)
         elsewhere = None if run is not None else await self._ownership.run_elsewhere(key)
         if session is None and run is None:
             raise NotFound("There is no such chat.")
@@ -48,7 +48,7 @@ class History:
             questions = [views.question(session, elsewhere.user_message)]
         messages, following = views.page(views.messages_of(session, questions, calls), limit, before)
         active = run.head if run is not None else elsewhere
-        now = iso(self._parts.clock())
+        now = iso(self._services.clock())
         return views.ChatHistory(
             id=key.chat,
             title=views.title_of(session) or (views.title_for(run.message) if run is not None else ""),
@@ -62,22 +62,22 @@ class History:
 
     async def summary(self, key: ChatKey) -> views.ChatSummary:
         """Return a chat in which nothing is being written as a line of the list."""
-        pending = sum(call.chat == key.chat for call in await self._parts.gate.waiting(key.user))
+        pending = sum(call.chat == key.chat for call in await self._services.gate.waiting(key.user))
         return views.summary(await self.session(key), False, pending)
 
     async def session(self, key: ChatKey) -> Session:
         """Return the session of a chat, without its events; raise `NotFound` if there is none."""
-        session = await self._parts.runner.load(key, recent=0)
+        session = await self._services.runner.load(key, recent=0)
         if session is None:
             raise NotFound("There is no such chat.")
         return session
 
     async def _at_one_moment(self, key: ChatKey) -> tuple[Session | None, list[Run], list[PendingCall]]:
         """Return the session, the runs that write in it and its calls, read while no run began or ended."""
-        chats = self._parts.chats
+        chats = self._services.chats
         while True:
             writing, last = chats.writing(key), chats.last(key)
-            session = await self._parts.runner.load(key)
-            calls = await self._parts.gate.calls(*key)
+            session = await self._services.runner.load(key)
+            calls = await self._services.gate.calls(*key)
             if (writing, last) == (chats.writing(key), chats.last(key)):
                 return session, writing, calls

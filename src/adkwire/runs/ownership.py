@@ -12,10 +12,10 @@ from adkwire.errors import Conflict, RequestError, Unavailable
 from adkwire.gate.records import PendingCall
 from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.chats import Chat
-from adkwire.runs.parts import Parts
 from adkwire.runs.recovery import Recovery, recover_calls
 from adkwire.runs.run import STOP_PATIENCE, Prepare, Run, Source
 from adkwire.runs.sealing import Sealing, last_heard, paused, unanswered_in
+from adkwire.runs.services import RunServices
 from adkwire.runs.worker_messages import Stop, send
 from adkwire.stores.base import ChatKey, RunHead
 from adkwire.tasks import Tasks, end
@@ -37,9 +37,9 @@ _USE_LIVE = "Use the live connection, or close it."
 class Ownership:
     """The leases that this worker has on chats."""
 
-    def __init__(self, parts: Parts, sealing: Sealing) -> None:
-        self._parts = parts
-        self._recovery = Recovery(parts, sealing)
+    def __init__(self, services: RunServices, sealing: Sealing) -> None:
+        self._services = services
+        self._recovery = Recovery(services, sealing)
         self._draining = asyncio.Event()
         self.answered: Callable[[PendingCall], None] = lambda call: None
         """Called for calls of a chat that have their answer and have not been continued with."""
@@ -70,7 +70,7 @@ class Ownership:
         clock = asyncio.get_running_loop().time
         until = clock() + patience
         while True:
-            async with self._parts.chats.locked(key) as chat:
+            async with self._services.chats.locked(key) as chat:
                 mine = True
                 try:
                     if mine := await self._own(key, chat):
@@ -83,7 +83,7 @@ class Ownership:
             # Not while the chat is locked: others only want to read.
             self.refuse_when_draining()
             if stop is not None:
-                await send(self._parts.signals, stop)
+                await send(self._services.signals, stop)
                 stop = None
             if not await self.wait_free(key, until - clock()):
                 self.refuse_when_draining()
@@ -91,7 +91,7 @@ class Ownership:
 
     async def wait_free(self, key: ChatKey, seconds: float = PATIENCE) -> bool:
         """Wait until no other worker owns a chat; return False after `seconds`, or when the server goes down."""
-        free = asyncio.create_task(self._parts.signals.wait_free(_lease(key), seconds), name="adkwire-lease")
+        free = asyncio.create_task(self._services.signals.wait_free(_lease(key), seconds), name="adkwire-lease")
         draining = asyncio.create_task(self._draining.wait(), name="adkwire-lease-drain")
         try:
             await asyncio.wait([free, draining], return_when=asyncio.FIRST_COMPLETED)
@@ -101,14 +101,14 @@ class Ownership:
 
     async def settle_when_new(self, key: ChatKey) -> None:
         """See to a chat that this process has not met: what is left of a worker that is gone is settled."""
-        chat = self._parts.chats.get(key)
+        chat = self._services.chats.get(key)
         if (chat is None or not chat.read) and not await self.is_owned_elsewhere(key) and await self.is_known(key):
             async with self.owned(key):
                 pass
 
     async def is_known(self, key: ChatKey) -> bool:
         """Whether there is anything of a chat: nothing is done, or kept, about chats that do not exist."""
-        return await self._parts.runner.exists(key) or bool(await self._parts.log.unclosed(*key))
+        return await self._services.runner.exists(key) or bool(await self._services.log.unclosed(*key))
 
     async def run_elsewhere(self, key: ChatKey) -> RunHead | None:
         """The run that another worker writes in a chat. One that nobody writes any more is closed."""
@@ -116,13 +116,13 @@ class Ownership:
         if head is None or await self.is_owned_elsewhere(key):
             return head
         async with self.owned(key) as chat:
-            await self._recovery.close_crashed(key, chat, await self._parts.runner.turns(key))
+            await self._recovery.close_crashed(key, chat, await self._services.runner.turns(key))
         return None
 
     async def close_crashed_runs(self) -> None:
         """Close the runs of all chats whose worker is gone, now and whenever one is found."""
         while True:
-            for head in await self._parts.log.unclosed():
+            for head in await self._services.log.unclosed():
                 try:
                     await self.run_elsewhere(ChatKey(head.user, head.chat))
                 except Exception:
@@ -132,20 +132,20 @@ class Ownership:
 
     async def runs_elsewhere(self, user: str, chat: str | None = None) -> list[RunHead]:
         """The runs without an end that this process does not write."""
-        return [head for head in await self._parts.log.unclosed(user, chat) if self.local_run(head) is None]
+        return [head for head in await self._services.log.unclosed(user, chat) if self.local_run(head) is None]
 
     def local_run(self, head: RunHead) -> Run | None:
         """A run of this process."""
-        chat = self._parts.chats.get(ChatKey(head.user, head.chat))
+        chat = self._services.chats.get(ChatKey(head.user, head.chat))
         return chat.find(head.run) if chat is not None else None
 
     async def is_owned_elsewhere(self, key: ChatKey) -> bool:
         """Whether another worker has the chat."""
-        return await self._parts.signals.holder(_lease(key)) not in (None, self._parts.signals.worker)
+        return await self._services.signals.holder(_lease(key)) not in (None, self._services.signals.worker)
 
     async def _own(self, key: ChatKey, chat: Chat) -> bool:
-        last = await self._parts.signals.acquire(_lease(key))
-        if last not in (None, self._parts.signals.worker):
+        last = await self._services.signals.acquire(_lease(key))
+        if last not in (None, self._services.signals.worker):
             # Somebody else had it since, or it was deleted.
             chat.read_anew()
         return last is not None
@@ -153,7 +153,7 @@ class Ownership:
     async def _release(self, key: ChatKey) -> None:
         """Give a chat back; when that cannot be said now, again and again."""
         try:
-            await self._parts.signals.release(_lease(key))
+            await self._services.signals.release(_lease(key))
         except RequestError as error:
             logger.warning("chat %s could not be given back yet: %s", key.chat, error.message)
             self.release_when_idle(key, _RETRY)
@@ -165,48 +165,50 @@ class Ownership:
     async def _release_idle(self, key: ChatKey, delay: float) -> None:
         if not self.draining:
             await asyncio.sleep(delay)
-        async with self._parts.chats.locked(key) as chat:
+        async with self._services.chats.locked(key) as chat:
             if chat.idle:
                 await self._release(key)
 
     async def forget(self, key: ChatKey) -> None:
         """Drop the leases of a chat that was deleted, and who held them last."""
-        await self._parts.signals.forget(_lease(key))
-        await self._parts.signals.forget(_live_lease(key))
+        await self._services.signals.forget(_lease(key))
+        await self._services.signals.forget(_live_lease(key))
 
     async def _settle(self, key: ChatKey, chat: Chat) -> None:
         """Read the session once, when this process first meets the chat, and settle what another one left."""
         if chat.read:
             return
-        told = await self._parts.runner.turns(key)
+        told = await self._services.runner.turns(key)
         last = last_heard(told)
-        await recover_calls(self._parts.gate, key, paused(last) if last is not None else None)
+        await recover_calls(self._services.gate, key, paused(last) if last is not None else None)
         if await self._recovery.close_crashed(key, chat, told):
-            told = await self._parts.runner.turns(key)
+            told = await self._services.runner.turns(key)
         chat.unanswered = unanswered_in(told)
         chat.unheard = {turn.user_id for turn in told[-1:] if turn.never_reached_agent}
         chat.answered = {turn.user_id for turn in told} - chat.unheard
-        chat.recall([Run.over(head) for head in await self._parts.log.runs(*key) if head.user_message in chat.answered])
+        chat.recall(
+            [Run.over(head) for head in await self._services.log.runs(*key) if head.user_message in chat.answered]
+        )
         chat.read = True
-        for call in await self._parts.gate.undecided(*key):
+        for call in await self._services.gate.undecided(*key):
             self.answered(call)
 
     async def note_live(self, key: ChatKey, *, here: bool) -> None:
         """Note for all workers whether somebody is connected to the live conversation of a chat on this one."""
         name = _live_lease(key)
-        await (self._parts.signals.acquire(name) if here else self._parts.signals.release(name))
+        await (self._services.signals.acquire(name) if here else self._services.signals.release(name))
 
     async def refuse_when_live_elsewhere(self, key: ChatKey) -> None:
         """Raise `Conflict` while a client is connected to the chat's live conversation on another worker."""
-        if not await self._parts.signals.wait_free(_live_lease(key), _HANG_UP_SECONDS):
+        if not await self._services.signals.wait_free(_live_lease(key), _HANG_UP_SECONDS):
             raise Conflict(_LIVE, hint=_USE_LIVE)
 
     async def stop_elsewhere(self, key: ChatKey, head: RunHead, wish: Stop) -> bool:
         """Have another worker stop a run; return True if that worker keeps the chat, for a live conversation."""
         clock, after = asyncio.get_running_loop().time, -1
         until = clock() + PATIENCE
-        await send(self._parts.signals, wish)
-        while (batch := await self._parts.log.read(head.run, after, until - clock())) is not None:
+        await send(self._services.signals, wish)
+        while (batch := await self._services.log.read(head.run, after, until - clock())) is not None:
             if batch.closed or clock() >= until:
                 break
             after = batch.first + len(batch.entries) - 1
@@ -225,7 +227,7 @@ class Ownership:
         """Let a run write in its chat."""
         run.ended, run.released = self._ended, lambda run: self.release_when_idle(run.key)
         await run.begin(
-            self._parts.runner, self._parts.gate, self._parts.log, self._parts.tap(run.key, source), prepare
+            self._services.runner, self._services.gate, self._services.log, self._services.tap(run.key, source), prepare
         )
         if goes_on:
             chat.continue_with(run)
@@ -235,17 +237,17 @@ class Ownership:
             await run.stop()
         self.refuse_when_draining()
         self.stop_when_unread(run)
-        self._parts.events.publish(run.key.user, ChatEvent(type="run-started", chat=run.key.chat, run=run.id))
+        self._services.events.publish(run.key.user, ChatEvent(type="run-started", chat=run.key.chat, run=run.id))
         logger.info("run %s started in chat %s", run.id, run.key.chat)
         return run
 
     def _ended(self, run: Run) -> None:
-        self._parts.events.publish(run.key.user, ChatEvent(type="run-ended", chat=run.key.chat, run=run.id))
+        self._services.events.publish(run.key.user, ChatEvent(type="run-ended", chat=run.key.chat, run=run.id))
 
     def stop_when_unread(self, run: Run) -> None:
         """Stop a run that nobody reads any more, if the settings say so."""
-        if self._parts.settings.stop_without_reader and not run.readers:
-            run.abort_after(self._parts.settings.stop_without_reader)
+        if self._services.settings.stop_without_reader and not run.readers:
+            run.abort_after(self._services.settings.stop_without_reader)
 
     async def close(self) -> None:
         """End the background tasks. A lease that is still held ends when other workers see that this one is gone."""

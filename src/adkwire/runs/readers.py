@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 from adkwire.errors import NotRecovered, Unprocessable
 from adkwire.runs.ownership import Ownership
-from adkwire.runs.parts import Parts
 from adkwire.runs.run import Run
+from adkwire.runs.services import RunServices
 from adkwire.stores.base import Batch, ChatKey, RunHead, StreamLog
 from adkwire.wire.chunks import Error
 from adkwire.wire.profiles import encode_chunks
@@ -36,18 +36,18 @@ class Reading(NamedTuple):
 class Readers:
     """Lets anybody read any run that is kept, whichever worker writes it."""
 
-    def __init__(self, parts: Parts, ownership: Ownership) -> None:
-        self._parts = parts
+    def __init__(self, services: RunServices, ownership: Ownership) -> None:
+        self._services = services
         self._ownership = ownership
 
     async def behind(self, key: ChatKey, place: Position) -> Reading:
         """What comes behind a place."""
-        head = await self._parts.log.head(place.run)
+        head = await self._services.log.head(place.run)
         if head is None or (head.user, head.chat) != key:
             raise not_recovered()
         if self._ownership.local_run(head) is None:
             await self._ownership.run_elsewhere(key)
-        await check_position(self._parts.log, place)
+        await check_position(self._services.log, place)
         return self.read(head, behind(place.number, head.before))
 
     async def message_of(self, key: ChatKey, run: str) -> Reading:
@@ -55,7 +55,7 @@ class Readers:
 
         A run that is no longer kept, or that belongs to another user or chat, is refused as `NotRecovered`.
         """
-        kept = await self._parts.log.runs(*key)
+        kept = await self._services.log.runs(*key)
         message = next((head.message for head in kept if head.run == run), None)
         if message is None:
             raise not_recovered()
@@ -96,7 +96,7 @@ class Readers:
         return self._read(head.run, first, writes)
 
     def _read(self, run: str, first: int, writes: Writes) -> AsyncGenerator[Batch, None]:
-        return read(self._parts.log, run, first, self._parts.settings.heartbeat, writes)
+        return read(self._services.log, run, first, self._services.settings.heartbeat, writes)
 
 
 def not_recovered() -> NotRecovered:

@@ -11,10 +11,10 @@ from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import OPEN, OVER, PendingCall, State
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import responses_of
-from adkwire.runs.parts import Parts
 from adkwire.runs.reconcile import RunEnd, reconcile
 from adkwire.runs.run import new_id, said_before
 from adkwire.runs.sealing import Sealing, paused
+from adkwire.runs.services import RunServices
 from adkwire.runs.views import calls_without_verdict, title_for
 from adkwire.stores.base import ChatKey, Closed, RunHead, StreamLog
 from adkwire.wire.breaks import decode_log
@@ -29,13 +29,13 @@ logger = logging.getLogger("adkwire")
 class Recovery:
     """Ends the runs whose process is gone."""
 
-    def __init__(self, parts: Parts, sealing: Sealing) -> None:
-        self._parts = parts
+    def __init__(self, services: RunServices, sealing: Sealing) -> None:
+        self._services = services
         self._sealing = sealing
 
     async def close_crashed(self, key: ChatKey, chat: Chat, told: Sequence[Turn]) -> bool:
         """End the runs of a chat whose process is gone; says whether there was one. The chat must be ours."""
-        crashed = [head for head in await self._parts.log.unclosed(*key) if chat.find(head.run) is None]
+        crashed = [head for head in await self._services.log.unclosed(*key) if chat.find(head.run) is None]
         stored = {turn.message_id: turn for turn in told}
         # What was not heard goes last: if it is said again, all that stands behind it is taken back with it.
         for head in sorted(crashed, key=lambda head: head.message not in stored):
@@ -45,22 +45,24 @@ class Recovery:
         return bool(crashed)
 
     async def _close(self, key: ChatKey, head: RunHead, turn: Turn) -> None:
-        calls = {call.call: call for call in await self._parts.gate.calls(*key)}
-        entries = await _all_of(self._parts.log, head)
+        calls = {call.call: call for call in await self._services.gate.calls(*key)}
+        entries = await _all_of(self._services.log, head)
         closing = self._closing(turn, _as_one(entries, head.before), calls.values())
         retryable = {call.call for call in calls.values() if call.can_be_retried}
-        await self._parts.runner.append(key, without_answers(closing.events, retryable))
+        await self._services.runner.append(key, without_answers(closing.events, retryable))
         with contextlib.suppress(Closed):
             # Unless somebody has ended it meanwhile, or its own writer is about to.
-            await self._parts.log.append(head.run, encode_chunks([*_start_of(head, entries), *closing.tail]))
-            await self._parts.log.close(head.run)
+            await self._services.log.append(head.run, encode_chunks([*_start_of(head, entries), *closing.tail]))
+            await self._services.log.close(head.run)
 
     def _closing(self, turn: Turn, entries: Sequence[bytes] | None, calls: Collection[PendingCall]) -> RunEnd:
         """How it ends. What cannot be understood must not keep the chat from being used."""
-        error = Error(error_text=self._parts.explain(Failure(SERVER_STOPPED, "")))
+        error = Error(error_text=self._services.explain(Failure(SERVER_STOPPED, "")))
         try:
             shown = decode_log(entries or ())
-            closing = reconcile(turn, shown, _known(turn, calls), self._parts.explain, self._parts.runner.agent_name)
+            closing = reconcile(
+                turn, shown, _known(turn, calls), self._services.explain, self._services.runner.agent_name
+            )
         except Exception:
             logger.exception("what a server that was killed has left of message %s cannot be read", turn.message_id)
             return RunEnd([], [error])
@@ -74,17 +76,17 @@ class Recovery:
         """
         turn, message = (
             Turn(head.message, head.user_message, new_id("e")),
-            said_before(head, await self._parts.log.question(head.run)),
+            said_before(head, await self._services.log.question(head.run)),
         )
         before = [old for old in told if old.user_id == head.user_message]
         if message is None or not all(old.never_reached_agent and old is told[-1] for old in before):
             return turn
         for old in before:
-            await self._parts.runner.rewind(key, old.invocation_id)
+            await self._services.runner.rewind(key, old.invocation_id)
         await self._sealing.supersede(key, chat)
-        await self._parts.runner.create(key, title=title_for(message), created=self._parts.clock())
+        await self._services.runner.create(key, title=title_for(message), created=self._services.clock())
         turn.user_event = question_event(content_of(message), turn.invocation_id, turn.stamp)
-        await self._parts.runner.append(key, [turn.user_event])
+        await self._services.runner.append(key, [turn.user_event])
         return turn
 
 

@@ -8,7 +8,7 @@ from adkwire.adk.events import UnansweredCalls, not_executed_text
 from adkwire.adk.turns import Turn
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import responses_at_gate, responses_of, unanswered_calls_of
-from adkwire.runs.parts import Parts
+from adkwire.runs.services import RunServices
 from adkwire.stores.base import ChatKey
 from adkwire.wire.encode.encoder import Encoder
 
@@ -16,12 +16,12 @@ from adkwire.wire.encode.encoder import Encoder
 class Sealing:
     """Seals the calls of a chat. The chat must be owned by this worker."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: RunServices) -> None:
+        self._services = services
 
     async def seal(self, key: ChatKey, chat: Chat, why: str) -> bool:
         """Void the pending calls of a chat and answer all its unanswered ones; return True if a call was pending."""
-        gate = self._parts.gate
+        gate = self._services.gate
         voided = await gate.void(*key, why)
         for call in await gate.executing(*key):
             # No run writes in this chat any more: the run that executed the call could not tell the gate its end.
@@ -34,14 +34,14 @@ class Sealing:
             known |= await responses_at_gate(gate, key, unanswered.encoder, known)
             events += unanswered.sealed(known, otherwise=not_executed_text(why))
         if events:
-            await self._parts.runner.append(key, events)
+            await self._services.runner.append(key, events)
         chat.unanswered = []
         return bool(voided)
 
     async def supersede(self, key: ChatKey, chat: Chat) -> None:
         """Seal a chat for a user message that a dead process left, unless a run of this process writes in the chat."""
         if not chat.read:
-            chat.unanswered = unanswered_in(await self._parts.runner.turns(key))
+            chat.unanswered = unanswered_in(await self._services.runner.turns(key))
         if not chat.active:
             await self.seal(key, chat, "superseded")
 

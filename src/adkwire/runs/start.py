@@ -14,9 +14,9 @@ from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.chats import Chat
 from adkwire.runs.continue_ import RunContinuer
 from adkwire.runs.ownership import PATIENCE, Ownership
-from adkwire.runs.parts import Parts
 from adkwire.runs.run import Run, fingerprint, new_id
 from adkwire.runs.sealing import Sealing
+from adkwire.runs.services import RunServices
 from adkwire.runs.views import title_for
 from adkwire.runs.worker_messages import Stop
 from adkwire.stores.base import ChatKey, RunHead
@@ -37,8 +37,8 @@ class Answers(Protocol):
 class RunStarter:
     """Takes messages and lets their answers run, one at a time in each chat."""
 
-    def __init__(self, parts: Parts, ownership: Ownership, sealing: Sealing, continuer: RunContinuer) -> None:
-        self._parts = parts
+    def __init__(self, services: RunServices, ownership: Ownership, sealing: Sealing, continuer: RunContinuer) -> None:
+        self._services = services
         self._ownership = ownership
         self._sealing = sealing
         self._continuer = continuer
@@ -49,7 +49,7 @@ class RunStarter:
         if head is not None and _is_meant(head, turn):
             return Run.over(head)
         await self._ownership.refuse_when_live_elsewhere(key)
-        on_busy = self._parts.settings.on_busy
+        on_busy = self._services.settings.on_busy
         stop = Stop(*key, why="superseded") if on_busy == "replace" else None
         patience = {"replace": PATIENCE, "refuse": 0, "queue": math.inf}[on_busy]
         async with self._ownership.owned(key, stop=stop, patience=patience) as chat:
@@ -82,28 +82,28 @@ class RunStarter:
 
     async def _from_history(self, key: ChatKey, turn: TurnInput, message: UserMessage) -> Run | None:
         """The answer to a message whose stream is gone, told again from the session."""
-        found = next((told for told in await self._parts.runner.turns(key) if told.user_id == message.id), None)
+        found = next((told for told in await self._services.runner.turns(key) if told.user_id == message.id), None)
         if found is None:
             return None
-        encoder, chunks = found.encoder(self._parts.explain)
+        encoder, chunks = found.encoder(self._services.explain)
         run = Run(new_id("run"), key, message, encoder)
-        await run.tell(self._parts.log, [*chunks, *encoder.end()])
+        await run.tell(self._services.log, [*chunks, *encoder.end()])
         return run
 
     async def _message(self, key: ChatKey, turn: TurnInput) -> UserMessage:
         """The message to run: the one that came, or the stored one that a regeneration names."""
         if turn.message is not None:
             return turn.message if turn.message.id else turn.message._replace(id=new_id("user"))
-        for stored in await self._parts.runner.turns(key):
+        for stored in await self._services.runner.turns(key):
             if turn.replaces in (stored.message_id, stored.user_id) and stored.user_event is not None:
                 return UserMessage(stored.user_id, tuple(text_and_files(stored.user_event)))
         raise NotFound("There is no such message to answer again.")
 
     async def _begin(self, key: ChatKey, chat: Chat, turn: TurnInput, message: UserMessage, by: Answers) -> Run:
         chat.repeats = 0
-        encoder = Encoder(new_id("msg"), explain=self._parts.explain)
+        encoder = Encoder(new_id("msg"), explain=self._services.explain)
         run = Run(new_id("run"), key, message, encoder, request=fingerprint(turn))
-        before, replace = chat.active, self._parts.settings.on_busy == "replace"
+        before, replace = chat.active, self._services.settings.on_busy == "replace"
         if turn.answers is not None:
             await self._continuer.take_outputs(key, turn.answers)
         for old in before if replace else ():
@@ -128,9 +128,9 @@ class RunStarter:
     async def _prepare(self, chat: Chat, run: Run, turn: TurnInput) -> None:
         """Make the session ready for the turn: it exists, it is at the right point, and no call is left hanging."""
         check_writer()
-        if await self._parts.runner.load(run.key, recent=0) is None:
-            await self._parts.runner.create(run.key, title=title_for(run.message), created=self._parts.clock())
-            self._parts.events.publish(run.key.user, ChatEvent(type="chat-updated", chat=run.key.chat))
+        if await self._services.runner.load(run.key, recent=0) is None:
+            await self._services.runner.create(run.key, title=title_for(run.message), created=self._services.clock())
+            self._services.events.publish(run.key.user, ChatEvent(type="chat-updated", chat=run.key.chat))
         await self._sealing.seal(run.key, chat, "superseded")
         if turn.trigger == "regenerate-message" or turn.replaces is not None or run.message.id in chat.unheard:
             await self._go_back(chat, run, turn.replaces)
@@ -139,18 +139,18 @@ class RunStarter:
 
     async def _go_back(self, chat: Chat, run: Run, replaces: str | None) -> None:
         """Rewind to before the message that is answered again; one the session never saw is simply new."""
-        told = await self._parts.runner.turns(run.key)
+        told = await self._services.runner.turns(run.key)
         wanted = {run.message.id, replaces}
         at = next((i for i, turn in enumerate(told) if {turn.user_id, turn.message_id} & wanted), None)
         if at is not None:
-            await self._parts.runner.rewind(run.key, told[at].invocation_id)
+            await self._services.runner.rewind(run.key, told[at].invocation_id)
             for turn in told[at:]:
                 if turn.user_id != run.message.id:
                     chat.answered.discard(turn.user_id)
                     chat.runs.pop(turn.user_id, None)
 
     async def _is_kept(self, run: Run) -> bool:
-        return run.active or await self._parts.log.read(run.id, -1, 0) is not None
+        return run.active or await self._services.log.read(run.id, -1, 0) is not None
 
 
 def _is_meant(head: RunHead, turn: TurnInput) -> bool:

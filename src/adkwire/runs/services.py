@@ -1,4 +1,4 @@
-"""The parts of a bridge that runs and live conversations share."""
+"""RunServices: what runs and live conversations of a bridge share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from adkwire.wire.failures import Explain
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What every run of a bridge is made with. One value per bridge; nothing in it is ever replaced."""
+class RunServices:
+    """The services that every run of a bridge uses. One value per bridge; nothing in it is ever replaced."""
 
     settings: Settings
     runner: AgentRunner
