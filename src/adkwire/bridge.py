@@ -30,7 +30,7 @@ from adkwire.runs.chats import Chats
 from adkwire.runs.continue_ import RunContinuer
 from adkwire.runs.history import History
 from adkwire.runs.ownership import Ownership
-from adkwire.runs.readers import Position, Readers, Reading, first_of
+from adkwire.runs.readers import Position, Readers, Reading, first_number
 from adkwire.runs.run import Run, stop_all
 from adkwire.runs.sealing import Sealing
 from adkwire.runs.services import RunServices
@@ -218,7 +218,7 @@ class Bridge:
             elsewhere = await self._ownership.run_elsewhere(key)
             if elsewhere is not None and run_id not in (None, elsewhere.run):
                 return stopped
-            if not await self._ownership.is_known(key):
+            if not await self._ownership.exists(key):
                 return stopped
             wish = Stop(user, chat_id, run_id)
             if elsewhere is not None and await self._ownership.stop_elsewhere(key, elsewhere, wish):
@@ -246,17 +246,17 @@ class Bridge:
         """
         key = ChatKey(user, chat_id)
         if after is not None:
-            return await self._readers.behind(key, after)
+            return await self._readers.after(key, after)
         if run is not None:
             return await self._readers.message_of(key, run)
-        await self._ownership.settle_when_new(key)
+        await self._ownership.load_when_new(key)
         writing = self.running(user, chat_id)
         head = writing.head if writing is not None else await self._ownership.run_elsewhere(key)
         return None if head is None else self._readers.whole(head)
 
     def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
         """Read a run from its beginning or from behind a number; `whole` with what its message held before."""
-        return self._readers.read(run.head, first_of(run, after, whole=whole))
+        return self._readers.read(run.head, first_number(run, after, whole=whole))
 
     async def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
         """Yield what happens in a user's chats from now on; None is a heartbeat."""
@@ -301,7 +301,7 @@ class Bridge:
     async def delete(self, user: str, chat_id: str) -> None:
         """Stop what runs in a chat and delete it."""
         key = ChatKey(user, chat_id)
-        if not await self._ownership.is_known(key):
+        if not await self._ownership.exists(key):
             raise NotFound("There is no such chat.")
         async with self._ownership.owned(key, stop=Stop(user, chat_id, why=DELETED)) as chat:
             await self.live.end(chat)

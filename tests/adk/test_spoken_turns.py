@@ -118,7 +118,7 @@ def test_another_programs_speech_is_shown() -> None:
 def test_what_was_said_can_be_asked_again() -> None:
     told = session(voice(heard("Hello", finished=True)), voice(heard("there.", finished=True)))
 
-    question = views.question(told, "u-m1")
+    question = views.stored_question(told, "u-m1")
     assert question == UserMessage("u-m1", ("Hello there.",))
     assert views.title_for(question) == "Hello there."
 

@@ -22,8 +22,8 @@ MUTANTS = [
     Mutant(
         "a place that is gone is nothing to go on with",
         "bridge.py",
-        "            return await self._readers.behind(key, after)\n",
-        "            return await self._readers.behind(key, after) if await self._log.head(after.run) else None\n",
+        "            return await self._readers.after(key, after)\n",
+        "            return await self._readers.after(key, after) if await self._log.head(after.run) else None\n",
         COMING_BACK,
     ),
     Mutant(

@@ -24,7 +24,7 @@ MUTANTS = [
     Mutant(
         "a deleted chat is kept for ever",
         "runs/chats.py",
-        "                            del self._known[key]\n",
+        "                            del self._chats[key]\n",
         "                            pass\n",
         "runs/test_ownership.py::test_nothing_is_kept_of_a_deleted_chat",
     ),
@@ -136,15 +136,15 @@ MUTANTS = [
     Mutant(
         "no rewind",
         "runs/start.py",
-        "            await self._services.runner.rewind(run.key, told[at].invocation_id)\n",
+        "            await self._services.runner.rewind(run.key, turns[at].invocation_id)\n",
         "",
         "runs/test_rewinds.py::test_regenerate_the_last_answer",
     ),
     Mutant(
         "a retried post runs again",
         "runs/start.py",
-        "if (known := await self._known(key, chat, turn)) is not None:",
-        "if (known := None) is not None:",
+        "if (earlier := await self._earlier_run(key, chat, turn)) is not None:",
+        "if (earlier := None) is not None:",
         "runs/test_retries.py::test_while_it_runs",
     ),
     Mutant(
@@ -157,8 +157,8 @@ MUTANTS = [
     Mutant(
         "no seal in the session on stop",
         "runs/ending.py",
-        "        return run.unanswered_calls().sealed(known, ",
-        "        return [] and run.unanswered_calls().sealed(known, ",
+        "        return run.unanswered_calls().sealed(responses, ",
+        "        return [] and run.unanswered_calls().sealed(responses, ",
         "runs/test_stop_gated.py::test_stop_in_an_approved_tool",
     ),
     Mutant(
@@ -176,9 +176,9 @@ MUTANTS = [
         "runs/test_gate.py::test_an_approval_of_something_else_pays_nothing",
     ),
     Mutant(
-        "no audit of a made-up answer",
+        "no audit of an invented answer",
         "runs/continue_.py",
-        '            await gate.refuse(*key, made_up[0] if made_up else "", "not-found")\n',
+        '            await gate.refuse(*key, invented[0] if invented else "", "not-found")\n',
         "",
         "runs/test_gate.py::test_an_approval_of_something_else_pays_nothing",
     ),
@@ -231,7 +231,7 @@ MUTANTS = [
     Mutant(
         "start is told twice",
         "runs/readers.py",
-        "    if not _joins(batch):\n",
+        "    if not _reaches_run(batch):\n",
         "    if True:\n",
         SEAM,
     ),
@@ -287,15 +287,15 @@ MUTANTS = [
     Mutant(
         "a stream that was cut off ends without an error",
         "runs/reconcile.py",
-        "    return [*seals, _stop(turn, author)] if stops else seals\n",
+        "    return [*seals, _server_stopped(turn, author)] if is_cut_off else seals\n",
         "    return seals\n",
         CUT_OFF,
     ),
     Mutant(
         "no seal for a call that was cut off",
         "runs/reconcile.py",
-        "    return [*seals, _stop(turn, author)] if stops else seals\n",
-        "    return [_stop(turn, author)] if stops else seals\n",
+        "    return [*seals, _server_stopped(turn, author)] if is_cut_off else seals\n",
+        "    return [_server_stopped(turn, author)] if is_cut_off else seals\n",
         "runs/test_reconcile.py::test_a_call_that_was_not_asked_about_yet",
     ),
     Mutant(
@@ -323,7 +323,7 @@ MUTANTS = [
     Mutant(
         "a retried post runs again after a restart",
         "runs/ownership.py",
-        "        chat.answered = {turn.user_id for turn in told} - chat.unheard\n",
+        "        chat.answered = {turn.user_id for turn in turns} - chat.undelivered\n",
         "        chat.answered = set[str]()\n",
         "runs/test_retries.py::test_after_a_restart",
     ),
@@ -337,7 +337,7 @@ MUTANTS = [
     Mutant(
         "a chat is given back while an answer is written",
         "runs/ownership.py",
-        "                    if mine and chat.idle:\n                        await self._release(key)\n",
+        "                    if owned and chat.idle:\n                        await self._release(key)\n",
         "                    await self._release(key)\n",
         "runs/test_workers.py::test_what_one_writes_can_be_read_of_the_other",
     ),
@@ -351,7 +351,7 @@ MUTANTS = [
     Mutant(
         "a request is run again by the other worker",
         "runs/start.py",
-        "        if head is not None and _is_meant(head, turn):\n",
+        "        if head is not None and _is_repeated(head, turn):\n",
         "        if False:\n",
         "runs/test_workers.py::test_a_request_that_is_repeated_at_the_other_follows",
     ),
@@ -372,8 +372,8 @@ MUTANTS = [
     Mutant(
         "loop breaker off",
         "runs/chats.py",
-        "        return self.repeats > _PATIENCE\n",
-        "        return False\n",
+        "        return self.repeats <= _ALLOWED_REPEATS\n",
+        "        return True\n",
         "runs/test_gate.py::test_answers_that_change_nothing_are_not_told_for_ever",
     ),
     Mutant(

@@ -143,7 +143,7 @@ class Chat:
         assert await self.bridge.follow(self.user, self.id, Position(run_id, -1)) is not None
         head = await self.bridge._log.head(run_id)
         assert head is not None
-        return Run.over(head)
+        return Run.read_only(head)
 
     async def stop(self, run: str | None = None) -> bool:
         async with asyncio.timeout(PATIENCE):

@@ -145,7 +145,7 @@ class Conversation:
         self,
         key: ChatKey,
         calls: Sequence[PendingCall],
-        told: Collection[str],
+        with_verdict: Collection[str],
         stamp: dict[str, Any],
         abort: asyncio.Event,
     ) -> AsyncGenerator[Event, None]:
@@ -153,13 +153,13 @@ class Conversation:
         turn = RoutedTurn(stamp["message"], stamp["user"], "typed", invocation=calls[0].invocation, began=True)
         with ExitStack() as shown:
             async with self._lock:
-                source = self._services.runner.go_on(key, calls, told, stamp, abort)
+                source = self._services.runner.go_on(key, calls, with_verdict, stamp, abort)
                 if not self._over:
                     source = self._streamer.events(
                         shown.enter_context(self._streaming(self._streamed_turn(turn))), abort
                     )
                     await self._connector.disconnect()
-                    for event in await self._services.runner.hand_over(key, calls, told, stamp):
+                    for event in await self._services.runner.hand_over(key, calls, with_verdict, stamp):
                         yield event
                     self._connector.connect(turn, {call.call for call in calls if not is_released(call)})
                     self.listeners.set_state("thinking")
@@ -188,7 +188,7 @@ class Conversation:
             if not self._turns.streamed and not self._connector.user_speaks:
                 self.listeners.set_state("listening")
 
-    def begun(self, run: Run) -> None:
+    def announce(self, run: Run) -> None:
         """Notify all listeners that a message continues whose calls were answered."""
         self.listeners.turn(run, "server")
 

@@ -164,9 +164,9 @@ class Conversations:
         if turn.message is None and turn.answers is not None:
             with conversation.answering(listener):
                 run = await self._continuer.repost(conversation.key, turn.answers, live=True)
-            place = run.place_of({*turn.answers.denied, *(answer.call for answer in turn.answers.calls)})
-            if place is not None:
-                return RunToRead(run, *place, turn.answers.executed)
+            breaks = run.find_breaks({*turn.answers.denied, *(answer.call for answer in turn.answers.calls)})
+            if breaks is not None:
+                return RunToRead(run, *breaks, turn.answers.executed)
             if run.active:
                 conversation.listeners.turn(run, "server", besides=listener)
             return RunToRead(run)

@@ -21,7 +21,7 @@ from adkwire.recording import replay_chat
 from adkwire.recording.replay_chat import ReplayedChat, ReplayedRun
 from adkwire.runs import views
 from adkwire.runs.chat_events import ChatEvent, ChatEvents
-from adkwire.runs.readers import Position, Reading, check_position, first_of, not_recovered, read
+from adkwire.runs.readers import Position, Reading, check_position, first_number, not_recovered, read
 from adkwire.runs.run import Run, fingerprint, new_id
 from adkwire.settings import Settings
 from adkwire.stores.base import ChatKey
@@ -263,11 +263,11 @@ class ReplayBackend:
     def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
         """Read a run from its beginning, or from behind a number."""
 
-        async def writes() -> bool:
+        async def is_written() -> bool:
             return run.active
 
-        first = first_of(run, after, whole=whole)
-        return Reading(run.id, read(self._log, run.id, first, self.settings.heartbeat, writes))
+        first = first_number(run, after, whole=whole)
+        return Reading(run.id, read(self._log, run.id, first, self.settings.heartbeat, is_written))
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> views.ChatList:
         """Return the user's chats; before the first one has begun, the recorded chat, so that a page can open it."""

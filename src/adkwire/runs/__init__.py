@@ -1,1 +1,1 @@
-"""The work: runs, the bridge between chats and ADK, history."""
+"""One turn of a chat: its run, readers, leases, history and recovery."""

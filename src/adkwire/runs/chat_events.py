@@ -1,4 +1,4 @@
-"""Chat events: what changes in a user's chats, told to pages by `/api/events` and to the parts of a bridge."""
+"""Chat events: notifications of changes in a user's chats, for pages (`/api/events`) and inside of a bridge."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ class ChatEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def call_event(call: PendingCall) -> ChatEvent:
-    """Return the event that tells pages how a call has moved at the gate."""
+    """Return the event for a call whose record at the gate has changed."""
     asked = call.answer is None and not call.outcome
     return ChatEvent(
         type="call-asked" if asked else "call-settled",
@@ -89,13 +89,13 @@ class ChatEvents:
 
 
 class CallListeners:
-    """Passes a changed call on to each listener. One that raises is logged, and the others still hear of the call."""
+    """Passes a changed call on to each listener. An exception of one is logged and does not affect the others."""
 
     def __init__(self) -> None:
         self._listeners: list[CallListener] = []
 
     def add(self, *listeners: CallListener) -> None:
-        """Add listeners; they hear of a call in the order in which they were added."""
+        """Add listeners, which are called in the order in which they were added."""
         self._listeners += listeners
 
     def __call__(self, call: PendingCall) -> None:

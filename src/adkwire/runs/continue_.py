@@ -1,7 +1,7 @@
-"""Answering: the way of an answer from a client to the agent, and the continuation it lets run.
+"""RunContinuer: settle the answers to calls at the gate, and continue messages whose calls are all answered.
 
-An answer is settled at the gate first, whatever runs. When no call of the step waits for anybody any more, the message
-goes on: the answers are handed to ADK, and what it does with them is written into the same message.
+An answer is settled first, whatever runs. When no call of the step is pending any more, a continuation begins: a run
+that gives the answers to ADK and writes what follows into the same message.
 """
 
 import asyncio
@@ -36,47 +36,50 @@ from adkwire.wire.encode.tool_calls import for_late_reader
 
 logger = logging.getLogger("adkwire")
 
-_LOOPING = "The same answers came again and again, and nothing is left to do. Load the chat again."
+_REPEATED = "The same answers came again and again, and nothing is left to do. Load the chat again."
 _RETRY, _LONGEST_RETRY = 1.0, 60.0
-"""Seconds until a store that was away is tried again."""
+"""Seconds after the first failure to continue a message until it is tried again, and the longest such pause."""
 _RELOAD = "This call was already answered. Load the chat again to see what came of it."
 
 
 @dataclass
-class _Taken:
-    """What became of the answers of one request."""
+class _TakenAnswers:
+    """The answers of one request after the gate has judged them."""
 
     settled: set[str] = field(default_factory=set[str])
-    known: set[str] = field(default_factory=set[str])
-    """Calls whose answer was known already."""
-    refused: list[RequestError] = field(default_factory=list[RequestError])
-    otherwise: list[RequestError] = field(default_factory=list[RequestError])
-    """What is said of known answers when what came of them cannot be told again."""
+    """Calls that were settled by this request."""
+    repeated: set[str] = field(default_factory=set[str])
+    """Calls that had been answered before."""
+    errors: list[RequestError] = field(default_factory=list[RequestError])
+    """Why answers were refused."""
+    repeat_errors: list[RequestError] = field(default_factory=list[RequestError])
+    """Errors for repeated answers, sent when the run that continued with them is no longer kept."""
 
 
 class RunContinuer:
-    """Takes answers and lets messages go on."""
+    """Takes answers to calls and continues their messages."""
 
     def __init__(self, services: RunServices, ownership: Ownership) -> None:
         self._services = services
         self._ownership = ownership
         self._tasks = Tasks()
         self._starting: set[tuple[ChatKey, str]] = set()
-        """The answered calls whose task has not looked yet whether their message can continue."""
+        """Answered calls whose task has not checked yet whether their message can continue."""
         self._postponed: dict[tuple[ChatKey, str], list[PendingCall]] = {}
         """The calls that were answered while a request takes the answers of their message, by chat and message."""
         ownership.answered = self._continue_soon
 
     async def repost(self, key: ChatKey, answers: CallAnswers, *, live: bool = False) -> Run:
-        """Answers that a stock client sends with its message; the run that brings what comes of them.
+        """Take the answers that a stock client sends with its message; return the run that the client reads.
 
-        While somebody is in a live conversation they are only taken there.
+        Refused answers get a run with the error. While a client is connected to the chat's live conversation, only its
+        requests (`live`) are taken.
         """
         await self._ownership.refuse_when_live_elsewhere(key)
         head = await self._ownership.run_elsewhere(key)
         if head is not None and head.message == answers.message and _delivers(head, answers):
-            return Run.over(head)
-        taken: _Taken | None = None
+            return Run.read_only(head)
+        taken: _TakenAnswers | None = None
         while True:
             async with self._taking_answers(key, answers.message) as (chat, postponed):
                 session = await self._services.runner.load(key)
@@ -88,28 +91,25 @@ class RunContinuer:
                 turn = _last_turn(session, answers.message)
                 run = chat.writing(answers.message)
                 if taken is None:
-                    taken = await self._take(key, turn, answers)
+                    taken = await self._settle_all(key, turn, answers)
                 if turn is None or (run is None and chat.active):
-                    over = Conflict(_RELOAD if taken.known else too_late_text("superseded"))
-                    return await self._refused(key, answers, taken.refused or [over])
+                    too_late = Conflict(_RELOAD if taken.repeated else too_late_text("superseded"))
+                    return await self._refused(key, answers, taken.errors or [too_late])
                 if run is None:
-                    run = await self._proceed(key, chat, turn, answers, taken)
+                    run = await self._continue_or_repeat(key, chat, turn, answers, taken)
                     postponed.clear()
                     return run
                 if chat.live is not None and chat.live.writes(answers.message):
-                    return await self._held(key, run, answers, taken)
+                    # The conversation continues with each answer by itself.
+                    if taken.settled or not run.encoder.is_waiting:
+                        return run
+                    return await self._refused(key, answers, taken.errors or [Conflict(_RELOAD)])
                 if not taken.settled or taken.settled & run.delivers:
                     return run
             await run.done.wait()
 
-    async def _held(self, key: ChatKey, run: Run, answers: CallAnswers, taken: _Taken) -> Run:
-        """Answers to calls of a live conversation, which goes on with each by itself."""
-        if not taken.settled and run.encoder.is_waiting:
-            return await self._refused(key, answers, taken.refused or [Conflict(_RELOAD)])
-        return run
-
-    async def answer(self, key: ChatKey, call_id: str, given: UncheckedAnswer) -> PendingCall:
-        """Take the answer to one call. When it was the last one of its step, the message continues."""
+    async def answer(self, key: ChatKey, call_id: str, answer: UncheckedAnswer) -> PendingCall:
+        """Take the answer to one call; when it was the last one of its step, the message continues."""
         gate = self._services.gate
         self._ownership.refuse_when_draining()
         call = await gate.get(*key, call_id)
@@ -117,35 +117,28 @@ class RunContinuer:
             # Nothing is done about a chat that does not exist, not even a line in its audit.
             raise NotFound(REFUSED)
         if call is None or await self._ownership.is_owned_elsewhere(key):
-            return await self._answer_there(key, call_id, given)
+            # The worker that owns the chat continues the message, or its live conversation does.
+            settled = await gate.settle(*key, call_id, answer)
+            self._continue_soon(settled)
+            return settled
         async with self._taking_answers(key, call.message) as (chat, postponed):
             call = await gate.get(*key, call_id) or call
-            turn, writes = None, bool(chat.active)
-            if not writes or call.state is State.UNKNOWN:
+            turn, is_busy = None, bool(chat.active)
+            if not is_busy or call.state is State.UNKNOWN:
                 session = await self._services.runner.load(key)
                 if session is None:
                     raise NotFound(REFUSED)
                 turn = _last_turn(session, call.message)
             retry = call.state is State.UNKNOWN and turn is not None and _is_unsettled(turn, call_id)
-            settled = await gate.settle(*key, call_id, given, retry=retry)
-            # Also when the answer was known: the worker that took it may have died before the message continued.
-            if not writes and turn is not None:
+            settled = await gate.settle(*key, call_id, answer, retry=retry)
+            # Also for a repeated answer: the worker that took it may have died before the message continued.
+            if not is_busy and turn is not None:
                 await self._continue(key, chat, turn)
                 postponed.clear()
             return settled
 
-    async def _answer_there(self, key: ChatKey, call_id: str, given: UncheckedAnswer) -> PendingCall:
-        """Take an answer while another worker owns the chat. That worker continues, or its live conversation does."""
-        settled = await self._services.gate.settle(*key, call_id, given)
-        # Also when the answer was known already: the worker that took it may have died before the message continued.
-        self._continue_soon(settled)
-        return settled
-
     def changed(self, call: PendingCall) -> None:
-        """Continue the message of a call that was answered, if that is up to this worker.
-
-        It is when this worker took the answer, or owns the chat.
-        """
+        """Continue the message of a call that was answered, if this worker took the answer or owns the chat."""
         chat = self._services.chats.get(ChatKey(call.user, call.chat))
         if call.worker == self._services.gate.worker or (chat is not None and not chat.idle):
             self._continue_soon(call)
@@ -175,11 +168,11 @@ class RunContinuer:
                     self._continue_soon(call)
 
     async def close(self) -> None:
-        """End the background tasks. Another worker, or the next start, continues with what has its answers."""
+        """End the background tasks. Another worker, or this one after a restart, continues the answered messages."""
         await self._tasks.close()
 
     async def take_outputs(self, key: ChatKey, answers: CallAnswers) -> None:
-        """What the browser had done when the user typed over it is kept."""
+        """Settle the browser outputs that come with a new user message, so that they are kept."""
         offered = {call.call for call in await self._services.gate.undecided(*key) if call.state is State.OFFERED}
         for answer in answers.calls:
             if answer.call in offered:
@@ -189,7 +182,7 @@ class RunContinuer:
                     logger.info("an output in chat %s was not kept: %s", key.chat, error.message)
 
     async def _continue_when_possible(self, key: ChatKey, message: str, call_id: str) -> None:
-        """Continue a message once no run writes it, however long a store is away or another worker owns the chat."""
+        """Continue a message when no run writes it and no other worker owns the chat; after a failure, try again."""
         pause = _RETRY
         try:
             while not self._ownership.draining:
@@ -200,14 +193,15 @@ class RunContinuer:
                         self._starting.discard((key, call_id))
                         run = chat.writing(message)
                         if run is None:
-                            if not chat.active and (turn := await self._turn(key, message)) is not None:
+                            session = None if chat.active else await self._services.runner.load(key)
+                            if session is not None and (turn := _last_turn(session, message)) is not None:
                                 await self._continue(key, chat, turn)
                             return
                     await run.done.wait()
                 except Exception as error:
                     trace = None if isinstance(error, RequestError) else error
                     logger.warning(
-                        "message %s in chat %s cannot go on yet: %s", message, key.chat, error, exc_info=trace
+                        "message %s in chat %s cannot continue yet: %s", message, key.chat, error, exc_info=trace
                     )
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _LONGEST_RETRY)
@@ -215,7 +209,7 @@ class RunContinuer:
             self._starting.discard((key, call_id))
 
     async def _is_continued_elsewhere(self, key: ChatKey, call_id: str) -> bool:
-        """If another worker owns the chat, tell it of the answer and wait; return True if it continued with it."""
+        """If another worker owns the chat, notify it of the answer and wait; return True if it continued."""
         if not await self._ownership.is_owned_elsewhere(key):
             return False
         await send(self._services.signals, Settled(*key, call_id))
@@ -228,100 +222,102 @@ class RunContinuer:
                 return False
             self._ownership.refuse_when_draining()
 
-    async def _turn(self, key: ChatKey, message: str) -> Turn | None:
-        session = await self._services.runner.load(key)
-        return _last_turn(session, message) if session is not None else None
-
-    async def _take(self, key: ChatKey, turn: Turn | None, answers: CallAnswers) -> _Taken:
-        """Settle every answer to a call that waits; what else a client's message says is history, or made up."""
-        gate, taken, made_up = self._services.gate, _Taken(), list[str]()
-        announced = _announced(turn) if turn is not None else set[str]()
+    async def _settle_all(self, key: ChatKey, turn: Turn | None, answers: CallAnswers) -> _TakenAnswers:
+        """Settle the answers of a request to pending calls. Those to other calls are repeated, or invented."""
+        gate, taken, invented = self._services.gate, _TakenAnswers(), list[str]()
+        announced = _announced_calls(turn) if turn is not None else set[str]()
         for answer in answers.calls:
-            call, given = await gate.get(*key, answer.call), _unchecked(answer, answers.message)
-            if call is not None and (call.state in OPEN or not given.has_output):
-                await self._settle(key, call, given, taken)
+            call, unchecked = await gate.get(*key, answer.call), _unchecked(answer, answers.message)
+            if call is not None and (call.state in OPEN or not unchecked.has_output):
+                await self._settle(key, call, unchecked, taken)
             elif call is not None:
-                taken.known.add(call.call)
+                taken.repeated.add(call.call)
             elif answer.call not in announced or answer.approved is not None:
-                made_up.append(answer.call)
-        if made_up or not answers.calls:
-            # One line for all: a client can make up as many as it likes.
-            await gate.refuse(*key, made_up[0] if made_up else "", "not-found")
-            taken.refused.append(NotFound(REFUSED))
+                invented.append(answer.call)
+        if invented or not answers.calls:
+            # One audit entry for all: a client can invent as many as it likes.
+            await gate.refuse(*key, invented[0] if invented else "", "not-found")
+            taken.errors.append(NotFound(REFUSED))
         return taken
 
-    async def _settle(self, key: ChatKey, call: PendingCall, given: UncheckedAnswer, taken: _Taken) -> None:
+    async def _settle(self, key: ChatKey, call: PendingCall, answer: UncheckedAnswer, taken: _TakenAnswers) -> None:
+        """Settle one answer and add the result to `taken`."""
         try:
-            after = await self._services.gate.settle(*key, call.call, given)
+            after = await self._services.gate.settle(*key, call.call, answer)
         except RequestError as error:
-            if given.approved and (call.state is State.UNKNOWN or call.outcome == "interrupted"):
-                # What is known of it was told by the run that brought the answer, when its server was killed.
-                taken.known.add(call.call)
-                taken.otherwise.append(error)
+            if answer.approved and (call.state is State.UNKNOWN or call.outcome == "interrupted"):
+                # The server was killed while it continued with this answer. The stream of that run has the outcome.
+                taken.repeated.add(call.call)
+                taken.repeat_errors.append(error)
             else:
-                taken.refused.append(error)
+                taken.errors.append(error)
             return
-        (taken.settled if after.version != call.version else taken.known).add(call.call)
+        (taken.settled if after.version != call.version else taken.repeated).add(call.call)
 
-    async def _proceed(self, key: ChatKey, chat: Chat, turn: Turn, answers: CallAnswers, taken: _Taken) -> Run:
-        """Go on with the message; with nothing new, tell once more what came of it, but not for ever."""
+    async def _continue_or_repeat(
+        self, key: ChatKey, chat: Chat, turn: Turn, answers: CallAnswers, taken: _TakenAnswers
+    ) -> Run:
+        """Continue the message; for repeated answers return the run that continued with them, but not endlessly."""
         if taken.settled:
             chat.repeats = 0
-        elif chat.is_looping():
-            return await self._refused(key, answers, [Conflict(_LOOPING)])
-        if taken.settled or not taken.refused:
-            run = await self._continue(key, chat, turn, always=True)
+        elif not chat.count_repeat():
+            return await self._refused(key, answers, [Conflict(_REPEATED)])
+        if taken.settled or not taken.errors:
+            run = await self._continue(key, chat, turn, requested=True)
             if run is not None:
                 return run
-        if taken.refused:
-            return await self._refused(key, answers, taken.refused)
+        if taken.errors:
+            return await self._refused(key, answers, taken.errors)
         last = chat.last
-        if last is None or last.message_id != answers.message or not taken.known & last.delivers:
-            return await self._refused(key, answers, taken.otherwise or [Conflict(_RELOAD)])
+        if last is None or last.message_id != answers.message or not taken.repeated & last.delivers:
+            return await self._refused(key, answers, taken.repeat_errors or [Conflict(_RELOAD)])
         return last
 
-    async def _continue(self, key: ChatKey, chat: Chat, turn: Turn, *, always: bool = False) -> Run | None:
-        """Hand the answers to the agent when all are there; until then, show what the browser may do already."""
+    async def _continue(self, key: ChatKey, chat: Chat, turn: Turn, *, requested: bool = False) -> Run | None:
+        """Begin a continuation if all calls are answered; else show the browser calls that it may execute by now.
+
+        Return None if there is nothing to do. With `requested` a client waits for a run, even one without news.
+        """
         gate = self._services.gate
         calls = [call for call in await gate.undecided(*key) if call.message == turn.message_id]
-        given = [call for call in calls if call.state is State.ANSWERED]
+        answered = [call for call in calls if call.state is State.ANSWERED]
         encoder, chunks = turn.encoder(self._services.explain)
         chunks += encoder.pause()
         unsettled = {call for call, _ in encoder.unsettled_calls()}
         for lost in [call for call in calls if call.call not in unsettled]:
-            # The process that asked died before the session had the question.
+            # The process that opened the record died before the session had the approval request.
             await gate.abandon(*key, lost.call, "interrupted")
             calls.remove(lost)
-            given = [call for call in given if call is not lost]
+            answered = [call for call in answered if call is not lost]
         if any(call.state in OPEN for call in calls):
-            return await self._released(key, chat, turn, calls, encoder, chunks, always=always)
-        if not given:
+            return await self._show_released(key, chat, turn, calls, encoder, chunks, requested=requested)
+        if not answered:
             return None
         self._ownership.refuse_when_draining()
         if chat.live is not None and not chat.live.attached:
             await chat.live.park()
-        by = chat.live or self._services.runner
-        run = self._run(key, turn, encoder, chunks, {call.call for call in given})
-        told = run.delivers - calls_without_verdict(encoder)
+        agent = chat.live or self._services.runner
+        run = self._new_run(key, turn, encoder, chunks, {call.call for call in answered})
+        with_verdict = run.delivers - calls_without_verdict(encoder)
 
         async def source(abort: asyncio.Event) -> AsyncGenerator[Event, None]:
-            async with aclosing(by.go_on(key, tuple(given), told, run.stamp, abort)) as events:
-                handed = set[str | None]()
+            async with aclosing(agent.go_on(key, tuple(answered), with_verdict, run.stamp, abort)) as events:
+                delivered = set[str | None]()
                 async for event in events:
                     if event.author == "user":
-                        handed |= {response.id for response in event.get_function_responses()}
-                    elif handed:
-                        await self._delivered(key, [call for call in given if call.call in handed])
-                        handed.clear()
+                        delivered |= {response.id for response in event.get_function_responses()}
+                    elif delivered:
+                        await self._finish_outputs(key, [call for call in answered if call.call in delivered])
+                        delivered.clear()
                     yield event
 
         await self._ownership.begin(run, chat, source, goes_on=True)
-        if chat.live is not None and not always:
-            # Nobody has asked for it here, so nobody reads it yet.
-            chat.live.begun(run)
+        if chat.live is not None and not requested:
+            # No client of the conversation waits for this run, so none would read it.
+            chat.live.announce(run)
         return run
 
-    async def _released(
+    async def _show_released(
         self,
         key: ChatKey,
         chat: Chat,
@@ -330,29 +326,32 @@ class RunContinuer:
         encoder: Encoder,
         prefix: list[Chunk],
         *,
-        always: bool,
+        requested: bool,
     ) -> Run | None:
-        """Others are still awaited. A browser call that was approved is shown as such, so that the page executes it."""
+        """Write the approvals of browser calls while other calls are pending, so that the page executes them."""
         asked = calls_without_verdict(encoder)
         released = [call for call in calls if call.state is State.OFFERED and call.call in asked]
-        if not released and not always:
+        if not released and not requested:
             return None
-        run = self._run(key, turn, encoder, list(prefix), ())
-        out: list[Chunk] = [encoder.start()]
+        run = self._new_run(key, turn, encoder, prefix, ())
+        chunks: list[Chunk] = [encoder.start()]
         for call in released:
             event = verdict_event(call, turn.stamp)
             await self._services.runner.append(key, [event])
-            out += encoder.feed(event)
-        await run.tell(self._services.log, [*out, *encoder.end()])
+            chunks += encoder.feed(event)
+        await run.write_whole(self._services.log, [*chunks, *encoder.end()])
         chat.continue_with(run)
         return run
 
-    def _run(self, key: ChatKey, turn: Turn, encoder: Encoder, prefix: list[Chunk], delivers: Collection[str]) -> Run:
-        said = UserMessage(turn.user_id, tuple(text_and_files(turn.user_event)) if turn.user_event is not None else ())
+    def _new_run(
+        self, key: ChatKey, turn: Turn, encoder: Encoder, prefix: list[Chunk], delivers: Collection[str]
+    ) -> Run:
+        """Return a run that continues a turn; `prefix` are the chunks of its message so far."""
+        content = tuple(text_and_files(turn.user_event)) if turn.user_event is not None else ()
         return Run(
             new_id("run"),
             key,
-            said,
+            UserMessage(turn.user_id, content),
             encoder,
             prefix=for_late_reader(prefix[1:]),
             delivers=delivers,
@@ -360,16 +359,18 @@ class RunContinuer:
             author=unanswered_calls_of(turn, encoder).author,
         )
 
-    async def _delivered(self, key: ChatKey, given: list[PendingCall]) -> None:
-        """The agent goes on: it has the outputs that the browser gave."""
-        for call in given:
+    async def _finish_outputs(self, key: ChatKey, delivered: list[PendingCall]) -> None:
+        """Close the records of browser calls whose outputs the agent has got."""
+        for call in delivered:
             if is_released(call):
                 await self._services.gate.finish(*key, call.call, "answered")
 
     async def _refused(self, key: ChatKey, answers: CallAnswers, errors: Sequence[RequestError]) -> Run:
-        """Say why nothing is done, in a stream: an error ends every client's loop."""
+        """Return a run that ends with the first error: no client sends its answers again after an error."""
         run = Run(new_id("run"), key, UserMessage("", ()), Encoder(answers.message))
-        await run.tell(self._services.log, [Start(message_id=answers.message), Error(error_text=errors[0].message)])
+        await run.write_whole(
+            self._services.log, [Start(message_id=answers.message), Error(error_text=errors[0].message)]
+        )
         return run
 
 
@@ -389,13 +390,14 @@ def _is_unsettled(turn: Turn, call: str) -> bool:
     return call in {unsettled for unsettled, _ in turn.encoder()[0].unsettled_calls()}
 
 
-def _announced(turn: Turn) -> set[str]:
+def _announced_calls(turn: Turn) -> set[str]:
+    """Return the ids of all calls that the stream of a turn has."""
     _, chunks = turn.encoder()
     return {chunk.tool_call_id for chunk in chunks if isinstance(chunk, ToolInputStart | ToolInputAvailable)}
 
 
 def _delivers(head: RunHead, answers: CallAnswers) -> bool:
-    """Whether another worker is bringing these answers to the agent."""
+    """Return True if a run of another worker brings one of these answers to the agent."""
     return not {answer.call for answer in answers.calls}.isdisjoint(head.delivers)
 
 

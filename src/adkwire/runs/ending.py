@@ -1,4 +1,4 @@
-"""The end of a run: what the session has to get that ADK did not store, and the last chunks of the stream."""
+"""The end of a run: the events that ADK did not store, and the last chunks of the stream."""
 
 import contextlib
 import logging
@@ -44,7 +44,7 @@ class RunEnding:
         """Chunks of stored events that are not in the stream yet."""
 
     async def store(self, cut: BaseException | None) -> None:
-        """Store the events that ADK did not: text that was shown, sealed calls, and why the run ended.
+        """Store the events that ADK did not: text that was sent, sealed calls, and why the run ended.
 
         `cut` is the exception that ended the run; None when ADK had no more events.
         """
@@ -66,10 +66,10 @@ class RunEnding:
         return events + await self._seals() + self._reason(cut)
 
     async def _seals(self) -> list[Event]:
-        """Return answers for the calls that were executing and, when the run was stopped, for its pending calls."""
+        """Return responses to the calls that were executing and, when the run was stopped, to its pending calls."""
         run, encoder, gate = self._run, self._run.encoder, self._gate
-        known: dict[str, Response] = {}
-        # Read once: a stop that comes from here on finds a run that has ended by itself.
+        responses: dict[str, Response] = {}
+        # Read once: for a stop that comes from here on, the run has ended by itself.
         stopped = run.stopping
         reason = run.why if stopped else "failed"
         returned: set[str] = set()
@@ -77,23 +77,23 @@ class RunEnding:
             result = self._adk.result_of(run.invocation, call)
             if result is not None:
                 returned.add(call)
-            known[call] = result or await response_to_unfinished(gate, run.key, call, reason)
+            responses[call] = result or await response_to_unfinished(gate, run.key, call, reason)
         with _store_may_be_away():
             if stopped:
-                known |= responses_of(await gate.void(*run.key, reason))
-                known |= await responses_at_gate(gate, run.key, encoder, known)
+                responses |= responses_of(await gate.void(*run.key, reason))
+                responses |= await responses_at_gate(gate, run.key, encoder, responses)
             for call in () if stopped else encoder.pending_calls():
                 if await gate.get(*run.key, call.id) is None:
-                    known[call.id] = {"error": LOST}
+                    responses[call.id] = {"error": LOST}
             for call in run.delivers - ({call for call, _ in encoder.unsettled_calls()} - returned):
                 await self._close_record(call)
-        return run.unanswered_calls().sealed(known, otherwise=not_executed_text(reason) if stopped else None)
+        return run.unanswered_calls().sealed(responses, otherwise=not_executed_text(reason) if stopped else None)
 
     async def _close_record(self, call: str) -> None:
-        """Close the gate's record of a call that has its answer in the session.
+        """Close the gate's record of a call that has its response in the session.
 
-        It is still open when the gate's store was away, when a stop came first, or when the call was answered without
-        having begun: by another plugin, or by us because a store was away.
+        The record is still open when the gate's store was away, when a stop came first, or when another plugin, or
+        ours because a store was away, has answered the call before it began.
         """
         key, gate = self._run.key, self._gate
         record = await gate.get(*key, call)
@@ -124,13 +124,13 @@ async def response_to_unfinished(gate: ToolGate, key: ChatKey, call: str, reason
 
 
 async def responses_at_gate(
-    gate: ToolGate, key: ChatKey, encoder: Encoder, known: Collection[str]
+    gate: ToolGate, key: ChatKey, encoder: Encoder, answered: Collection[str]
 ) -> dict[str, Response]:
     """Return the responses to a message's calls that are over at the gate and that the agent has not got.
 
-    Calls in `known` have their response already.
+    Calls in `answered` have their response already.
     """
-    left = [call for call, _ in encoder.unsettled_calls() if call not in known]
+    left = [call for call, _ in encoder.unsettled_calls() if call not in answered]
     records = [await gate.get(*key, call) for call in left]
     return responses_of(record for record in records if record is not None)
 
@@ -142,11 +142,11 @@ def responses_of(calls: Iterable[PendingCall]) -> dict[str, Response]:
 
 @contextlib.contextmanager
 def _store_may_be_away() -> Generator[None, None, None]:
-    """Log it when the gate does not answer: that must not keep a run from ending."""
+    """Log an error of the gate's store, so that it does not keep a run from ending."""
     try:
         yield
     except RequestError as error:
-        logger.warning("the gate could not be asked: %s", error.message)
+        logger.warning("the gate could not be read: %s", error.message)
 
 
 def unanswered_calls_of(turn: Turn, encoder: Encoder) -> UnansweredCalls:

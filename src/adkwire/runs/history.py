@@ -37,7 +37,7 @@ class History:
 
     async def messages(self, key: ChatKey, *, limit: int | None, before: str | None) -> views.ChatHistory:
         """Return a chat with its messages, all or a page of them."""
-        await self._ownership.settle_when_new(key)
+        await self._ownership.load_when_new(key)
         session, writing, calls = await self._at_one_moment(key)
         run = self._services.chats.running(key)
         elsewhere = None if run is not None else await self._ownership.run_elsewhere(key)
@@ -45,7 +45,7 @@ class History:
             raise NotFound("There is no such chat.")
         questions = [run.message for run in writing]
         if not questions and elsewhere is not None:
-            questions = [views.question(session, elsewhere.user_message)]
+            questions = [views.stored_question(session, elsewhere.user_message)]
         messages, following = views.page(views.messages_of(session, questions, calls), limit, before)
         active = run.head if run is not None else elsewhere
         now = iso(self._services.clock())

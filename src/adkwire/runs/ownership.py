@@ -1,6 +1,6 @@
-"""Ownership: one worker at a time writes in a chat. A lease says which one.
+"""Ownership: one worker at a time writes in a chat, the one that has its lease.
 
-A worker that takes over a chat first settles what its last owner left: runs without an end, calls without an answer.
+A worker that takes over a chat first ends the runs of its last owner and corrects the records of its calls.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.chats import Chat
 from adkwire.runs.recovery import Recovery, recover_calls
 from adkwire.runs.run import STOP_PATIENCE, Prepare, Run, Source
-from adkwire.runs.sealing import Sealing, last_heard, paused, unanswered_in
+from adkwire.runs.sealing import Sealing, last_delivered, paused_encoder, unanswered_in
 from adkwire.runs.services import RunServices
 from adkwire.runs.worker_messages import Stop, send
 from adkwire.stores.base import ChatKey, RunHead
@@ -42,7 +42,7 @@ class Ownership:
         self._recovery = Recovery(services, sealing)
         self._draining = asyncio.Event()
         self.answered: Callable[[PendingCall], None] = lambda call: None
-        """Called for calls of a chat that have their answer and have not been continued with."""
+        """Called with the undecided calls of a chat that this worker takes over: their message may have to continue."""
         self._tasks = Tasks()
 
     @property
@@ -63,7 +63,7 @@ class Ownership:
     async def owned(
         self, key: ChatKey, *, stop: Stop | None = None, patience: float = PATIENCE
     ) -> AsyncGenerator[Chat, None]:
-        """Own a chat, on this worker and among all, with what its last owner left settled.
+        """Lock a chat in this process and take its lease; the runs of its last owner are ended first.
 
         While another worker owns it, wait up to `patience` seconds for its release; `stop` is sent to that worker.
         """
@@ -71,16 +71,16 @@ class Ownership:
         until = clock() + patience
         while True:
             async with self._services.chats.locked(key) as chat:
-                mine = True
+                owned = True
                 try:
-                    if mine := await self._own(key, chat):
-                        await self._settle(key, chat)
+                    if owned := await self._acquire(key, chat):
+                        await self._load(key, chat)
                         yield chat
                         return
                 finally:
-                    if mine and chat.idle:
+                    if owned and chat.idle:
                         await self._release(key)
-            # Not while the chat is locked: others only want to read.
+            # Wait without the lock: requests that read the chat need it, too.
             self.refuse_when_draining()
             if stop is not None:
                 await send(self._services.signals, stop)
@@ -99,19 +99,19 @@ class Ownership:
         finally:
             await end(free, draining)
 
-    async def settle_when_new(self, key: ChatKey) -> None:
-        """See to a chat that this process has not met: what is left of a worker that is gone is settled."""
+    async def load_when_new(self, key: ChatKey) -> None:
+        """Load a chat that this process has no state of, unless another worker owns it: its crashed runs are ended."""
         chat = self._services.chats.get(key)
-        if (chat is None or not chat.read) and not await self.is_owned_elsewhere(key) and await self.is_known(key):
+        if (chat is None or not chat.loaded) and not await self.is_owned_elsewhere(key) and await self.exists(key):
             async with self.owned(key):
                 pass
 
-    async def is_known(self, key: ChatKey) -> bool:
-        """Whether there is anything of a chat: nothing is done, or kept, about chats that do not exist."""
+    async def exists(self, key: ChatKey) -> bool:
+        """Return True if a chat has a session or a run. Nothing is done or kept for a chat that does not exist."""
         return await self._services.runner.exists(key) or bool(await self._services.log.unclosed(*key))
 
     async def run_elsewhere(self, key: ChatKey) -> RunHead | None:
-        """The run that another worker writes in a chat. One that nobody writes any more is closed."""
+        """Return the run that another worker writes in a chat. Runs of workers that died are closed."""
         head = next(iter(await self.runs_elsewhere(*key)), None)
         if head is None or await self.is_owned_elsewhere(key):
             return head
@@ -120,7 +120,7 @@ class Ownership:
         return None
 
     async def close_crashed_runs(self) -> None:
-        """Close the runs of all chats whose worker is gone, now and whenever one is found."""
+        """Close the runs of all chats whose worker has died, now and at every check from then on."""
         while True:
             for head in await self._services.log.unclosed():
                 try:
@@ -131,35 +131,36 @@ class Ownership:
             await asyncio.sleep(_BETWEEN_CHECKS)
 
     async def runs_elsewhere(self, user: str, chat: str | None = None) -> list[RunHead]:
-        """The runs without an end that this process does not write."""
+        """Return the runs of a user, or of one chat, that have no end and that this process does not write."""
         return [head for head in await self._services.log.unclosed(user, chat) if self.local_run(head) is None]
 
     def local_run(self, head: RunHead) -> Run | None:
-        """A run of this process."""
+        """Return the run of this process that `head` describes; None if another one writes it."""
         chat = self._services.chats.get(ChatKey(head.user, head.chat))
         return chat.find(head.run) if chat is not None else None
 
     async def is_owned_elsewhere(self, key: ChatKey) -> bool:
-        """Whether another worker has the chat."""
+        """Return True if another worker has the lease of the chat."""
         return await self._services.signals.holder(_lease(key)) not in (None, self._services.signals.worker)
 
-    async def _own(self, key: ChatKey, chat: Chat) -> bool:
+    async def _acquire(self, key: ChatKey, chat: Chat) -> bool:
+        """Take the lease of a chat; return False if another worker has it."""
         last = await self._services.signals.acquire(_lease(key))
         if last not in (None, self._services.signals.worker):
-            # Somebody else had it since, or it was deleted.
-            chat.read_anew()
+            # Another worker had it since, or it was deleted.
+            chat.reset()
         return last is not None
 
     async def _release(self, key: ChatKey) -> None:
-        """Give a chat back; when that cannot be said now, again and again."""
+        """Release the lease of a chat; while the store is away, try again until it is released."""
         try:
             await self._services.signals.release(_lease(key))
         except RequestError as error:
-            logger.warning("chat %s could not be given back yet: %s", key.chat, error.message)
+            logger.warning("the lease of chat %s could not be released yet: %s", key.chat, error.message)
             self.release_when_idle(key, _RETRY)
 
     def release_when_idle(self, key: ChatKey, delay: float = 0) -> None:
-        """Give the chat back once nothing writes in it."""
+        """Start a task that releases the lease of a chat after `delay` seconds, unless something writes in it then."""
         self._tasks.start(self._release_idle(key, delay), f"release-{key.chat}")
 
     async def _release_idle(self, key: ChatKey, delay: float) -> None:
@@ -170,31 +171,31 @@ class Ownership:
                 await self._release(key)
 
     async def forget(self, key: ChatKey) -> None:
-        """Drop the leases of a chat that was deleted, and who held them last."""
+        """Delete the leases of a chat that was deleted."""
         await self._services.signals.forget(_lease(key))
         await self._services.signals.forget(_live_lease(key))
 
-    async def _settle(self, key: ChatKey, chat: Chat) -> None:
-        """Read the session once, when this process first meets the chat, and settle what another one left."""
-        if chat.read:
+    async def _load(self, key: ChatKey, chat: Chat) -> None:
+        """Read a chat from its session, unless that was done already, and end the crashed runs of its last owner."""
+        if chat.loaded:
             return
-        told = await self._services.runner.turns(key)
-        last = last_heard(told)
-        await recover_calls(self._services.gate, key, paused(last) if last is not None else None)
-        if await self._recovery.close_crashed(key, chat, told):
-            told = await self._services.runner.turns(key)
-        chat.unanswered = unanswered_in(told)
-        chat.unheard = {turn.user_id for turn in told[-1:] if turn.never_reached_agent}
-        chat.answered = {turn.user_id for turn in told} - chat.unheard
-        chat.recall(
-            [Run.over(head) for head in await self._services.log.runs(*key) if head.user_message in chat.answered]
+        turns = await self._services.runner.turns(key)
+        last = last_delivered(turns)
+        await recover_calls(self._services.gate, key, paused_encoder(last) if last is not None else None)
+        if await self._recovery.close_crashed(key, chat, turns):
+            turns = await self._services.runner.turns(key)
+        chat.unanswered = unanswered_in(turns)
+        chat.undelivered = {turn.user_id for turn in turns[-1:] if turn.never_reached_agent}
+        chat.answered = {turn.user_id for turn in turns} - chat.undelivered
+        chat.add_ended(
+            [Run.read_only(head) for head in await self._services.log.runs(*key) if head.user_message in chat.answered]
         )
-        chat.read = True
+        chat.loaded = True
         for call in await self._services.gate.undecided(*key):
             self.answered(call)
 
     async def note_live(self, key: ChatKey, *, here: bool) -> None:
-        """Note for all workers whether somebody is connected to the live conversation of a chat on this one."""
+        """Note for all workers whether a client is connected to the live conversation of a chat on this one."""
         name = _live_lease(key)
         await (self._services.signals.acquire(name) if here else self._services.signals.release(name))
 
@@ -215,7 +216,7 @@ class Ownership:
         return await self.is_owned_elsewhere(key)
 
     async def park_live(self, chat: Chat) -> None:
-        """Write in a chat that has a live conversation: only when nobody is connected to it."""
+        """End the live conversation of a chat; raise `Conflict` while a client is connected to it."""
         if chat.live is not None:
             if chat.live.attached:
                 raise Conflict(_LIVE, hint=_USE_LIVE)
@@ -224,15 +225,15 @@ class Ownership:
     async def begin(
         self, run: Run, chat: Chat, source: Source, *, prepare: Prepare | None = None, goes_on: bool = False
     ) -> Run:
-        """Let a run write in its chat."""
-        run.ended, run.released = self._ended, lambda run: self.release_when_idle(run.key)
+        """Begin a run in a chat that this worker owns; with `goes_on` it continues a message."""
+        run.on_done, run.on_closed = self._publish_end, lambda run: self.release_when_idle(run.key)
         await run.begin(
             self._services.runner, self._services.gate, self._services.log, self._services.tap(run.key, source), prepare
         )
         if goes_on:
             chat.continue_with(run)
         else:
-            chat.remember(run)
+            chat.add(run)
         if self.draining:
             await run.stop()
         self.refuse_when_draining()
@@ -241,16 +242,16 @@ class Ownership:
         logger.info("run %s started in chat %s", run.id, run.key.chat)
         return run
 
-    def _ended(self, run: Run) -> None:
+    def _publish_end(self, run: Run) -> None:
         self._services.events.publish(run.key.user, ChatEvent(type="run-ended", chat=run.key.chat, run=run.id))
 
     def stop_when_unread(self, run: Run) -> None:
-        """Stop a run that nobody reads any more, if the settings say so."""
+        """Stop a run that has no reader after `Settings.stop_without_reader` seconds, if that is set."""
         if self._services.settings.stop_without_reader and not run.readers:
             run.abort_after(self._services.settings.stop_without_reader)
 
     async def close(self) -> None:
-        """End the background tasks. A lease that is still held ends when other workers see that this one is gone."""
+        """End the background tasks. Leases that are left end when this worker shows no sign of life any more."""
         await self._tasks.close()
 
 

@@ -1,15 +1,16 @@
-"""What is left of a run whose process died: what the session has to be told, and how its stream ends.
+"""Reconcile the stream log and the session of a run whose process died.
 
-The log holds the first chunks of the run, the session the events that ADK stored. Either may know more than the other:
-partial text was shown and never stored, or the last events were stored and not yet shown. Both are brought into one
-form, parts and calls in their order, and compared:
+The log has the first chunks of the run, the session the events that ADK stored. Either may have more than the other:
+partial text was sent and never stored, or the last events were stored and not yet sent. Both are summarized as texts
+and calls in their order (`stream_summary.py`) and compared:
 
-1. What was shown and is not in the session becomes interrupted events, as at the end of every run.
-2. Calls that nobody will answer are answered, and why the turn ends is said, unless it is whole or waits for someone.
-3. The turn is told again from all these events. What of it was not shown yet is the tail of the log.
+1. Content that the log has and the session has not becomes interrupted events, as at the end of every run.
+2. Calls that nobody will answer any more get a response. A last event has the reason why the turn ends, unless the
+   turn is complete or waits for an answer.
+3. The encoder reads the events of the turn once more, old and new. The chunks that are not in the log are its tail.
 
-So a reader of the log ends up with what history shows. Agents side by side may have been shown in an order that the
-session cannot give back; then whatever is open in the stream is closed and it ends with the error.
+So a reader of the log gets the message that history shows. Agents side by side may have sent their content in an order
+that the session cannot give back; then the tail closes what is open in the stream and ends it with the error.
 """
 
 import base64
@@ -28,19 +29,19 @@ from adkwire.adk.events import INTERRUPTED, STOPPED, Response, UnansweredCalls, 
 from adkwire.adk.stamps import add_stamp
 from adkwire.adk.turns import Turn, shown_at
 from adkwire.runs.stream_summary import (
-    ANSWERED,
     ASKED,
     AVAILABLE,
+    DECIDED,
     SETTLED,
+    BoundaryChunk,
     CallChunk,
-    Called,
-    End,
+    CallItem,
     Item,
-    Output,
-    Said,
+    OutputChunk,
     StreamSummary,
-    Text,
-    matches,
+    TextChunk,
+    TextItem,
+    match_texts,
     rank_of,
 )
 from adkwire.wire import chunks as c
@@ -53,138 +54,137 @@ from adkwire.wire.folding import BrokenStream, fold
 
 
 class RunEnd(NamedTuple):
-    """How a run is brought to its end."""
+    """What ends a run in the session and in the stream log."""
 
     events: list[Event]
-    """To be appended to the session, in this order."""
+    """Events to append to the session."""
     tail: list[Chunk]
-    """To be appended to the log; nothing when the log has its end already."""
+    """Chunks to append to the log; none when the log is complete."""
 
 
 def reconcile(
-    turn: Turn, shown: Sequence[Chunk], known: Mapping[str, Response], explain: Explain, author: str = ""
+    turn: Turn, logged: Sequence[Chunk], responses: Mapping[str, Response], explain: Explain, author: str = ""
 ) -> RunEnd:
-    """Close a run that was cut off.
+    """Return what ends a run that was cut off.
 
-    `turn` is what the session has of it and `shown` what its readers may have seen, including what its message held
-    before. `known` has the answers for calls whose fate is known, also for those that seem to wait and that the gate
-    does not have. `author` speaks when the session names nobody.
+    `turn` has the events of the session and `logged` the chunks of the log, with what the message held before the run.
+    `responses` has the responses to calls whose outcome is known, also to calls that look pending and have no record at
+    the gate. `author` is the author of new events when the session has none.
     """
-    if any(isinstance(chunk, c.Finish | c.Error) for chunk in shown):
+    if any(isinstance(chunk, c.Finish | c.Error) for chunk in logged):
         return RunEnd([], [])
-    seen = StreamSummary(shown)
-    unsaved = _unsaved(turn, seen, _author(turn) or author)
+    author = _last_author(turn) or author
+    log = StreamSummary(logged)
+    unsaved = _unsaved_events(turn, log, author)
     events = [event for _, event in unsaved]
     encoder, chunks = replace(turn, events=_merged(turn.events, unsaved)).encoder(explain)
-    for event in _last_events(turn, encoder, seen, known, unfinished=bool(unsaved), author=_author(turn) or author):
+    for event in _last_events(turn, encoder, log, responses, has_unsaved=bool(unsaved), author=author):
         chunks += encoder.feed(event)
         events.append(event)
-    told = [decode_chunk(encode_chunk(chunk)) for chunk in (*chunks, *encoder.end())]
-    tail = _Tail(seen, told).chunks
-    settled = {chunk.tool_call_id for chunk in told if isinstance(chunk, Output)}
-    given = [chunk for chunk in shown if isinstance(chunk, Output) and chunk.tool_call_id not in settled]
-    if not _agree([*shown, *tail], [*told, *given]):
-        tail = _shut(seen, told, explain)
+    history = [decode_chunk(encode_chunk(chunk)) for chunk in (*chunks, *encoder.end())]
+    tail = _Tail(log, history).chunks
+    settled = {chunk.tool_call_id for chunk in history if isinstance(chunk, OutputChunk)}
+    # An output that the session never got is at the gate, where history finds it. With it come the denials of its step.
+    from_gate = [chunk for chunk in logged if isinstance(chunk, OutputChunk) and chunk.tool_call_id not in settled]
+    if not _agree([*logged, *tail], [*history, *from_gate]):
+        tail = _closing_chunks(log, history, explain)
     if turn.user_event is None and not turn.events and not unsaved:
-        events = []  # Of this turn the session knows nothing, so there is nothing to bring to an end.
+        events = []  # The session has nothing of this turn, so nothing in it has to be ended.
     return RunEnd(events, tail)
 
 
-def _unsaved(turn: Turn, seen: StreamSummary, author: str) -> list[tuple[int, Event]]:
-    """Events for what was shown and not stored, each with the place among the stored ones where it was shown."""
-    told, owners = _told(turn)
-    matched = {shown.id: owners[part] for part, shown in matches(told, seen).items()}
-    stored = told.others.copy()
+def _unsaved_events(turn: Turn, log: StreamSummary, author: str) -> list[tuple[int, Event]]:
+    """Return events for logged content that is not stored, each with its index among the stored events."""
+    stored, origins = _summarize(turn)
+    matched = {item.id: origins[text] for text, item in match_texts(stored, log).items()}
+    others = stored.others.copy()
     groups: list[_Group] = []
-    for item in seen.items:
-        if isinstance(item, Said | Called):
-            owner = matched.get(item.id) if isinstance(item, Said) else owners.get(item.id)
-            if owner is not None:
-                _place(groups, owner)
+    for item in log.items:
+        if isinstance(item, TextItem | CallItem):
+            origin = matched.get(item.id) if isinstance(item, TextItem) else origins.get(item.id)
+            if origin is not None:
+                for group in groups:
+                    group.next_stored = origin if group.next_stored is None else group.next_stored
                 continue
-        elif stored[encode_chunk(item)] > 0:
-            stored[encode_chunk(item)] -= 1
+        elif others[encode_chunk(item)] > 0:
+            others[encode_chunk(item)] -= 1
             continue
-        if not groups or not groups[-1].takes(item):
+        if not groups or not groups[-1].can_hold(item):
             groups.append(_Group())
         groups[-1].items.append(item)
-    return [(group.place(len(turn.events)), _interrupted(turn, group, author)) for group in groups if group.parts()]
+    return [
+        (len(turn.events) if group.next_stored is None else group.next_stored, _interrupted_event(turn, group, author))
+        for group in groups
+        if group.parts()
+    ]
 
 
-def _told(turn: Turn) -> tuple[StreamSummary, dict[str, int]]:
-    """What the stored events say, and which of them says what."""
-    encoder, told, owners = Encoder(turn.message_id), StreamSummary(), dict[str, int]()
+def _summarize(turn: Turn) -> tuple[StreamSummary, dict[str, int]]:
+    """Return a summary of the stored events, and the index of the event that began each text and call."""
+    encoder, summary, origins = Encoder(turn.message_id), StreamSummary(), dict[str, int]()
     for index, event in enumerate(turn.events):
         for chunk in encoder.feed(event):
-            told.take(decode_chunk(encode_chunk(chunk)))
-        for name in (*told.said, *told.calls):
-            owners.setdefault(name, index)
-    return told, owners
+            summary.add(decode_chunk(encode_chunk(chunk)))
+        for item_id in (*summary.texts, *summary.calls):
+            origins.setdefault(item_id, index)
+    return summary, origins
 
 
 @dataclass(slots=True)
 class _Group:
-    """Things shown one after the other that one event can hold."""
+    """Logged items that are not stored and that one event can hold."""
 
     items: list[Item] = field(default_factory=list[Item])
-    before: int | None = None
-    """The stored event that was shown next."""
+    next_stored: int | None = None
+    """The index of the stored event whose content follows in the log."""
 
-    def takes(self, item: Item) -> bool:
-        """Whether an event that has both would be shown in this order, and as two things."""
+    def can_hold(self, item: Item) -> bool:
+        """Return True if the encoder would send an event with this item too in the logged order and parts."""
         last = self.items[-1]
-        if self.before is not None or (_is_function(last) and not _is_function(item)):
+        if self.next_stored is not None or (_is_function_call(last) and not _is_function_call(item)):
             return False
-        return not (isinstance(item, Said) and isinstance(last, Said) and item.kind == last.kind)
-
-    def place(self, end: int) -> int:
-        return end if self.before is None else self.before
+        return not (isinstance(item, TextItem) and isinstance(last, TextItem) and item.kind == last.kind)
 
     def parts(self) -> list[tuple[str, str | types.Part]]:
+        """Return the content of the event."""
         return [part for item in self.items for part in _parts_of(item)]
 
 
-def _place(groups: list[_Group], owner: int) -> None:
-    for group in groups:
-        if group.before is None:
-            group.before = owner
+def _is_function_call(item: Item) -> bool:
+    return isinstance(item, CallItem) and not item.provider
 
 
-def _is_function(item: Item) -> bool:
-    return isinstance(item, Called) and not item.provider
-
-
-def _interrupted(turn: Turn, group: _Group, author: str) -> Event:
+def _interrupted_event(turn: Turn, group: _Group, author: str) -> Event:
     stamp = turn.stamp
-    if group.before is not None:
-        stamp["at"] = math.nextafter(shown_at(turn.events[group.before]), 0.0)
+    if group.next_stored is not None:
+        stamp["at"] = math.nextafter(shown_at(turn.events[group.next_stored]), 0.0)
     return partial_event(Unsaved(author, None, group.parts()), turn.invocation_id, stamp)
 
 
 def _merged(stored: list[Event], unsaved: list[tuple[int, Event]]) -> list[Event]:
-    """All events in the order in which history will have them."""
+    """Return all events in the order in which history will have them."""
     merged: list[Event] = []
     for index in range(len(stored) + 1):
-        merged += [event for place, event in unsaved if place == index]
+        merged += [event for before, event in unsaved if before == index]
         merged += stored[index : index + 1]
     return merged
 
 
 def _parts_of(item: Item) -> list[tuple[str, str | types.Part]]:
-    """What the session should hold of something that was shown; nothing when only a stored event can have shown it."""
+    """Return an item as content of an event; nothing for items that only stored events can have."""
     match item:
-        case Said(kind=kind, text=text):
+        case TextItem(kind=kind, text=text):
             return [(kind, text)] if text else []
-        case Called(provider=True):
-            return [("tool", part) for part in _provided(item)]
-        case Called():
+        case CallItem(provider=True):
+            return [("tool", part) for part in _provider_parts(item)]
+        case CallItem():
             call = types.FunctionCall(id=item.id, name=item.name, args={})
             return [("call", types.Part(function_call=call))]
         case c.File():
-            return [("media", _file(item))]
+            return [("media", _file_part(item))]
         case c.Data(type="data-executable-code", data={"language": str(language), "code": str(code)}):
-            known = types.Language.__members__.get(language)
-            return [("media", types.Part(executable_code=types.ExecutableCode(language=known, code=code)))]
+            executable = types.ExecutableCode(language=types.Language.__members__.get(language), code=code)
+            return [("media", types.Part(executable_code=executable))]
         case c.Data(type="data-code-execution-result", data={"outcome": str(outcome), "output": str(output)}):
             result = types.CodeExecutionResult(outcome=types.Outcome.__members__.get(outcome), output=output)
             return [("media", types.Part(code_execution_result=result))]
@@ -192,49 +192,59 @@ def _parts_of(item: Item) -> list[tuple[str, str | types.Part]]:
             return []
 
 
-def _provided(call: Called) -> Iterator[types.Part]:
+def _provider_parts(call: CallItem) -> Iterator[types.Part]:
     kind = types.ToolType.__members__.get(call.name)
     yield types.Part(tool_call=types.ToolCall(id=call.id, tool_type=kind, args=call.input))
     if call.rank == SETTLED:
         yield types.Part(tool_response=types.ToolResponse(id=call.id, tool_type=kind, response=call.output))
 
 
-def _file(chunk: c.File) -> types.Part:
+def _file_part(chunk: c.File) -> types.Part:
     head, _, data = chunk.url.partition(";base64,")
     if head == f"data:{chunk.media_type}":
         return types.Part(inline_data=types.Blob(mime_type=chunk.media_type, data=base64.b64decode(data)))
     return types.Part(file_data=types.FileData(mime_type=chunk.media_type, file_uri=chunk.url))
 
 
-def _author(turn: Turn) -> str:
-    """Who speaks when the stored events are over."""
+def _last_author(turn: Turn) -> str:
+    """Return the agent whose turn it is after the stored events; empty when no agent has stored one."""
     last = next((event for event in reversed(turn.events) if event.author != "user"), None)
     return (last.actions.transfer_to_agent or last.author) if last is not None else ""
 
 
 def _last_events(
-    turn: Turn, encoder: Encoder, seen: StreamSummary, known: Mapping[str, Response], *, unfinished: bool, author: str
+    turn: Turn,
+    encoder: Encoder,
+    log: StreamSummary,
+    responses: Mapping[str, Response],
+    *,
+    has_unsaved: bool,
+    author: str,
 ) -> list[Event]:
-    """Answers for the calls that nobody will answer any more, and why the turn ends if nothing has told it."""
-    told = encoder.failure is not None or encoder.aborted
-    waits = any(call.id not in known for call in encoder.pending_calls())
-    complete = waits or (not encoder.unsettled_calls() and _is_whole(turn.events))
-    stops = not told and (unfinished or not complete)
-    if stops or encoder.failure is not None:
-        known = {**_held(encoder, seen), **known}
-    ends = UnansweredCalls(encoder, author, turn.invocation_id, turn.stamp)
-    seals = ends.sealed(known, otherwise=STOPPED if encoder.aborted else None)
-    return [*seals, _stop(turn, author)] if stops else seals
+    """Return responses to the calls that nobody will answer any more, and the reason why the turn ends if it needs one.
+
+    With `has_unsaved` the log had content that the session had not, so the turn is not complete.
+    """
+    has_reason = encoder.failure is not None or encoder.aborted
+    waits = any(call.id not in responses for call in encoder.pending_calls())
+    complete = waits or (not encoder.unsettled_calls() and _is_complete(turn.events))
+    is_cut_off = not has_reason and (has_unsaved or not complete)
+    if is_cut_off or encoder.failure is not None:
+        responses = {**_responses_to_withheld(encoder, log), **responses}
+    unanswered = UnansweredCalls(encoder, author, turn.invocation_id, turn.stamp)
+    seals = unanswered.sealed(responses, otherwise=STOPPED if encoder.aborted else None)
+    return [*seals, _server_stopped(turn, author)] if is_cut_off else seals
 
 
-def _held(encoder: Encoder, seen: StreamSummary) -> dict[str, Response]:
-    """Answers for the calls that were to be given to a browser once all was well."""
-    held = [call.id for call in encoder.pending_calls() if call.phase is Phase.WITHHELD]
-    given = {call.id for call in seen.calls.values() if call.rank >= AVAILABLE}
-    return {call: {"error": UNFINISHED if call in given else INTERRUPTED} for call in held}
+def _responses_to_withheld(encoder: Encoder, log: StreamSummary) -> dict[str, Response]:
+    """Return responses to the browser calls that were withheld until the end of a step that never ends."""
+    withheld = [call.id for call in encoder.pending_calls() if call.phase is Phase.WITHHELD]
+    offered = {call.id for call in log.calls.values() if call.rank >= AVAILABLE}
+    return {call: {"error": UNFINISHED if call in offered else INTERRUPTED} for call in withheld}
 
 
-def _stop(turn: Turn, author: str) -> Event:
+def _server_stopped(turn: Turn, author: str) -> Event:
+    """Return the event that ends a turn with the reason that the server stopped."""
     return Event(
         author=author,
         invocation_id=turn.invocation_id,
@@ -244,8 +254,8 @@ def _stop(turn: Turn, author: str) -> Event:
     )
 
 
-def _is_whole(events: list[Event]) -> bool:
-    """Whether the last thing stored is an answer, and no agent that leads others has begun and not ended."""
+def _is_complete(events: list[Event]) -> bool:
+    """Return True if the last stored content is a final response, and no agent that leads others is still running."""
     leading: set[tuple[str, str | None]] = set()
     for event in events:
         if event.actions.agent_state is not None:
@@ -253,106 +263,107 @@ def _is_whole(events: list[Event]) -> bool:
         if event.actions.end_of_agent:
             leading.discard((event.author, event.branch))
     last = next((event for event in reversed(events) if event.content or event.error_code or event.output), None)
-    answers = last is not None and last.author != "user" and not last.interrupted and last.is_final_response()
-    return answers and not leading
+    is_final = last is not None and last.author != "user" and not last.interrupted and last.is_final_response()
+    return is_final and not leading
 
 
 class _Tail:
-    """The chunks of a turn, told again, that were not shown."""
+    """The chunks of history that are not in the log."""
 
-    def __init__(self, seen: StreamSummary, told: list[Chunk]) -> None:
+    def __init__(self, log: StreamSummary, history: list[Chunk]) -> None:
         self.chunks: list[Chunk] = []
-        self._seen = seen
-        self._told, self._whole = StreamSummary(), StreamSummary(told)
-        self._shown = matches(self._whole, seen)
-        self._skip = {part: len(shown.text) for part, shown in self._shown.items()}
-        self._once, self._others = seen.once.copy(), seen.others.copy()
-        for chunk in told:
-            self._told.take(chunk)
-            self._take(chunk)
+        self._log = log
+        self._read, self._history = StreamSummary(), StreamSummary(history)
+        self._logged_texts = match_texts(self._history, log)
+        self._skip = {text: len(logged.text) for text, logged in self._logged_texts.items()}
+        """How many characters of each text of history are in the log and have not been passed yet."""
+        self._boundaries, self._others = log.boundaries.copy(), log.others.copy()
+        for chunk in history:
+            self._read.add(chunk)
+            self._add(chunk)
 
-    def _take(self, chunk: Chunk) -> None:
-        if isinstance(chunk, Text):
-            self._text(chunk)
+    def _add(self, chunk: Chunk) -> None:
+        if isinstance(chunk, TextChunk):
+            self._add_text(chunk)
         elif isinstance(chunk, CallChunk):
-            self._call(chunk)
-        elif isinstance(chunk, c.Start | c.StartStep | c.FinishStep | End):
-            self._unless_shown(self._once, type(chunk), chunk)
+            self._add_call(chunk)
+        elif isinstance(chunk, BoundaryChunk):
+            self._add_unless_counted(self._boundaries, type(chunk), chunk)
         elif isinstance(chunk, c.Data) and chunk.id is not UNSET:
-            self._data((chunk.type, chunk.id), chunk)
+            self._add_data((chunk.type, chunk.id), chunk)
         elif not (isinstance(chunk, c.Data) and chunk.transient is True):
-            self._unless_shown(self._others, encode_chunk(chunk), chunk)
+            self._add_unless_counted(self._others, encode_chunk(chunk), chunk)
 
-    def _unless_shown(self, shown: Counter[Json], key: object, chunk: Chunk) -> None:
-        if shown[key] > 0:
-            shown[key] -= 1
+    def _add_unless_counted(self, logged: Counter[Json], key: object, chunk: Chunk) -> None:
+        if logged[key] > 0:
+            logged[key] -= 1
         else:
             self.chunks.append(chunk)
 
-    def _data(self, key: tuple[str, str], chunk: c.Data) -> None:
-        said, shown = encode_chunk(chunk), self._seen.latest.get(key)
-        if shown is None or (said == self._whole.latest[key] and said != shown):
+    def _add_data(self, key: tuple[str, str], chunk: c.Data) -> None:
+        encoded, logged = encode_chunk(chunk), self._log.latest_data.get(key)
+        if logged is None or (encoded == self._history.latest_data[key] and encoded != logged):
             self.chunks.append(chunk)
 
-    def _text(self, chunk: Text) -> None:
-        shown = self._shown.get(chunk.id)
-        if shown is None:
+    def _add_text(self, chunk: TextChunk) -> None:
+        logged = self._logged_texts.get(chunk.id)
+        if logged is None:
             self.chunks.append(chunk)
         elif isinstance(chunk, c.TextDelta | c.ReasoningDelta):
             rest = chunk.delta[self._skip[chunk.id] :]
             self._skip[chunk.id] -= len(chunk.delta) - len(rest)
             if rest:
-                self.chunks.append(msgspec.structs.replace(chunk, id=shown.id, delta=rest))
-        elif isinstance(chunk, c.TextEnd | c.ReasoningEnd) and shown.is_open:
-            self.chunks.append(msgspec.structs.replace(chunk, id=shown.id))
+                self.chunks.append(msgspec.structs.replace(chunk, id=logged.id, delta=rest))
+        elif isinstance(chunk, c.TextEnd | c.ReasoningEnd) and logged.is_open:
+            self.chunks.append(msgspec.structs.replace(chunk, id=logged.id))
 
-    def _call(self, chunk: CallChunk) -> None:
-        told = self._told.call_of(chunk)
-        shown = self._seen.calls.get(told.id)
-        at, rank = shown.rank if shown is not None else -1, rank_of(told, chunk)
+    def _add_call(self, chunk: CallChunk) -> None:
+        call = self._read.call_of(chunk)
+        logged = self._log.calls.get(call.id)
+        logged_rank, rank = logged.rank if logged is not None else -1, rank_of(call, chunk)
         if isinstance(chunk, c.ToolInputStart):
             return
         if isinstance(chunk, c.ToolInputDelta):
-            # Of one whose arguments were streamed in part they are all told again, as the encoder does.
-            if rank > at or (rank == at and shown is not None and shown.text != told.text):
-                self.chunks += [c.ToolInputStart(tool_call_id=told.id, tool_name=told.name), chunk]
-        elif rank > at or (isinstance(chunk, c.ToolApprovalRequest) and self._is_asked_again(told.id)):
+            # Arguments of which the log has a part begin again, as in the encoder.
+            if rank > logged_rank or (rank == logged_rank and logged is not None and logged.text != call.text):
+                self.chunks += [c.ToolInputStart(tool_call_id=call.id, tool_name=call.name), chunk]
+        elif rank > logged_rank or (isinstance(chunk, c.ToolApprovalRequest) and self._lost_verdict(call.id)):
             self.chunks.append(chunk)
 
-    def _is_asked_again(self, call: str) -> bool:
-        """Whether an answer was shown that the session never got. Nothing was done about it."""
-        return self._seen.calls[call].rank == ANSWERED and self._whole.calls[call].rank == ASKED
+    def _lost_verdict(self, call: str) -> bool:
+        """Return True if the log has a verdict that the session never got. The call is asked about again."""
+        return self._log.calls[call].rank == DECIDED and self._history.calls[call].rank == ASKED
 
 
-def _agree(chunks: list[Chunk], told: list[Chunk]) -> bool:
-    """Whether a reader of both has the same message, and the first can be read by everyone."""
+def _agree(stream: list[Chunk], history: list[Chunk]) -> bool:
+    """Return True if clients make the same message of both, and every client accepts the stream."""
     in_step = False
-    for chunk in chunks:
+    for chunk in stream:
         if isinstance(chunk, c.StartStep | c.FinishStep):
             if in_step == isinstance(chunk, c.StartStep):
                 return False
             in_step = not in_step
     try:
-        return not in_step and encode_chunk(fold(chunks)) == encode_chunk(fold(told))
+        return not in_step and encode_chunk(fold(stream)) == encode_chunk(fold(history))
     except BrokenStream:
         return False
 
 
-def _shut(seen: StreamSummary, told: list[Chunk], explain: Explain) -> list[Chunk]:
-    """Close what is open and say that it is not the whole."""
+def _closing_chunks(log: StreamSummary, history: list[Chunk], explain: Explain) -> list[Chunk]:
+    """Return chunks that close everything open in the log, and the error that ends it."""
     tail: list[Chunk] = [
-        c.TextEnd(id=part.id) if part.kind == "text" else c.ReasoningEnd(id=part.id)
-        for part in seen.said.values()
-        if part.is_open
+        c.TextEnd(id=text.id) if text.kind == "text" else c.ReasoningEnd(id=text.id)
+        for text in log.texts.values()
+        if text.is_open
     ]
-    again = StreamSummary(told)
-    unknown = [call.id for call in seen.calls.values() if call.id not in again.calls and call.rank < SETTLED]
+    summary = StreamSummary(history)
+    unknown = [call.id for call in log.calls.values() if call.id not in summary.calls and call.rank < SETTLED]
     tail += [c.ToolOutputError(tool_call_id=call, error_text=UNFINISHED) for call in unknown]
-    for chunk in told:
-        if isinstance(chunk, c.ToolApprovalRequest | c.ToolApprovalResponse | Output):
-            shown = seen.calls.get(again.call_of(chunk).id)
-            if shown is not None and rank_of(shown, chunk) > shown.rank:
+    for chunk in history:
+        if isinstance(chunk, c.ToolApprovalRequest | c.ToolApprovalResponse | OutputChunk):
+            logged = log.calls.get(summary.call_of(chunk).id)
+            if logged is not None and rank_of(logged, chunk) > logged.rank:
                 tail.append(chunk)
-    if seen.in_step:
+    if log.in_step:
         tail.append(c.FinishStep())
     return [*tail, c.Error(error_text=explain(Failure(SERVER_STOPPED, "")))]

@@ -1,4 +1,4 @@
-"""What is left of a server that was killed: its runs are ended honestly, so that stream and history say the same."""
+"""Recovery: end the runs and correct the records of a process that died, so that stream and history agree."""
 
 import contextlib
 import logging
@@ -12,8 +12,8 @@ from adkwire.gate.records import OPEN, OVER, PendingCall, State
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import responses_of
 from adkwire.runs.reconcile import RunEnd, reconcile
-from adkwire.runs.run import new_id, said_before
-from adkwire.runs.sealing import Sealing, paused
+from adkwire.runs.run import decode_question, new_id
+from adkwire.runs.sealing import Sealing, paused_encoder
 from adkwire.runs.services import RunServices
 from adkwire.runs.views import calls_without_verdict, title_for
 from adkwire.stores.base import ChatKey, Closed, RunHead, StreamLog
@@ -27,59 +27,59 @@ logger = logging.getLogger("adkwire")
 
 
 class Recovery:
-    """Ends the runs whose process is gone."""
+    """Ends the runs whose process has died."""
 
     def __init__(self, services: RunServices, sealing: Sealing) -> None:
         self._services = services
         self._sealing = sealing
 
-    async def close_crashed(self, key: ChatKey, chat: Chat, told: Sequence[Turn]) -> bool:
-        """End the runs of a chat whose process is gone; says whether there was one. The chat must be ours."""
+    async def close_crashed(self, key: ChatKey, chat: Chat, turns: Sequence[Turn]) -> bool:
+        """End the runs of a chat whose process has died; return True if there was one.
+
+        `turns` are those of the session. This worker must own the chat.
+        """
         crashed = [head for head in await self._services.log.unclosed(*key) if chat.find(head.run) is None]
-        stored = {turn.message_id: turn for turn in told}
-        # What was not heard goes last: if it is said again, all that stands behind it is taken back with it.
+        stored = {turn.message_id: turn for turn in turns}
+        # Undelivered messages go last: a rewind to one of them, when it is sent again, removes everything after it.
         for head in sorted(crashed, key=lambda head: head.message not in stored):
-            turn = stored.get(head.message) or await self._unheard(key, chat, head, told)
+            turn = stored.get(head.message) or await self._store_undelivered(key, chat, head, turns)
             await self._close(key, head, turn)
             logger.warning("run %s in chat %s was cut off when its server ended; it is closed", head.run, key.chat)
         return bool(crashed)
 
     async def _close(self, key: ChatKey, head: RunHead, turn: Turn) -> None:
         calls = {call.call: call for call in await self._services.gate.calls(*key)}
-        entries = await _all_of(self._services.log, head)
-        closing = self._closing(turn, _as_one(entries, head.before), calls.values())
+        entries = await _entries_of(self._services.log, head)
+        ending = self._reconcile(turn, _with_one_start(entries, head.before), calls.values())
         retryable = {call.call for call in calls.values() if call.can_be_retried}
-        await self._services.runner.append(key, without_answers(closing.events, retryable))
+        await self._services.runner.append(key, without_answers(ending.events, retryable))
         with contextlib.suppress(Closed):
-            # Unless somebody has ended it meanwhile, or its own writer is about to.
-            await self._services.log.append(head.run, encode_chunks([*_start_of(head, entries), *closing.tail]))
+            # Its own writer may have closed it meanwhile, or another worker.
+            await self._services.log.append(head.run, encode_chunks([*_missing_start(head, entries), *ending.tail]))
             await self._services.log.close(head.run)
 
-    def _closing(self, turn: Turn, entries: Sequence[bytes] | None, calls: Collection[PendingCall]) -> RunEnd:
-        """How it ends. What cannot be understood must not keep the chat from being used."""
+    def _reconcile(self, turn: Turn, entries: Sequence[bytes] | None, calls: Collection[PendingCall]) -> RunEnd:
+        """Return how a run ends: with an error if its stream cannot be read, so that the chat can still be used."""
         error = Error(error_text=self._services.explain(Failure(SERVER_STOPPED, "")))
         try:
-            shown = decode_log(entries or ())
-            closing = reconcile(
-                turn, shown, _known(turn, calls), self._services.explain, self._services.runner.agent_name
-            )
+            logged = decode_log(entries or ())
+            responses = _known_responses(turn, calls)
+            ending = reconcile(turn, logged, responses, self._services.explain, self._services.runner.agent_name)
         except Exception:
-            logger.exception("what a server that was killed has left of message %s cannot be read", turn.message_id)
+            logger.exception("message %s of a server that was killed cannot be read", turn.message_id)
             return RunEnd([], [error])
-        # Of a stream whose beginning is no longer kept nobody can say what is missing.
-        return closing if entries is not None else RunEnd(closing.events, [error])
+        # Without the beginning of the stream its missing chunks cannot be found.
+        return ending if entries is not None else RunEnd(ending.events, [error])
 
-    async def _unheard(self, key: ChatKey, chat: Chat, head: RunHead, told: Sequence[Turn]) -> Turn:
-        """The turn of a message that did not reach the agent: it is not lost, and can be sent again.
+    async def _store_undelivered(self, key: ChatKey, chat: Chat, head: RunHead, turns: Sequence[Turn]) -> Turn:
+        """Store a user message that did not reach the agent, so that it can be sent again; return its turn.
 
-        It takes back what waits, as its own run was about to.
+        Pending calls are superseded, as the run would have done. A message that the log did not keep is not stored.
         """
-        turn, message = (
-            Turn(head.message, head.user_message, new_id("e")),
-            said_before(head, await self._services.log.question(head.run)),
-        )
-        before = [old for old in told if old.user_id == head.user_message]
-        if message is None or not all(old.never_reached_agent and old is told[-1] for old in before):
+        turn = Turn(head.message, head.user_message, new_id("e"))
+        message = decode_question(head, await self._services.log.question(head.run))
+        before = [old for old in turns if old.user_id == head.user_message]
+        if message is None or not all(old.never_reached_agent and old is turns[-1] for old in before):
             return turn
         for old in before:
             await self._services.runner.rewind(key, old.invocation_id)
@@ -90,17 +90,20 @@ class Recovery:
         return turn
 
 
-def _known(turn: Turn, calls: Collection[PendingCall]) -> dict[str, Response]:
-    """What is known of a turn's calls; one that seems to wait and is not at the gate can never be answered."""
+def _known_responses(turn: Turn, calls: Collection[PendingCall]) -> dict[str, Response]:
+    """Return the responses to a turn's calls that are over, and to pending ones without a record at the gate.
+
+    Nobody can answer the latter.
+    """
     at_gate = {call.call for call in calls}
     lost: dict[str, Response] = {
-        call.id: {"error": LOST} for call in paused(turn).pending_calls() if call.id not in at_gate
+        call.id: {"error": LOST} for call in paused_encoder(turn).pending_calls() if call.id not in at_gate
     }
     return {**responses_of(calls), **lost}
 
 
-async def _all_of(log: StreamLog, head: RunHead) -> list[bytes] | None:
-    """The entries of a run, with what its message held before; None when not all of them are kept."""
+async def _entries_of(log: StreamLog, head: RunHead) -> list[bytes] | None:
+    """Return the entries of a run, with what its message held before; None when not all of them are kept."""
     first, found = -head.before, list[bytes]()
     while (batch := await log.read(head.run, first - 1, 0)) is not None and batch.entries:
         if batch.first != first:
@@ -110,18 +113,18 @@ async def _all_of(log: StreamLog, head: RunHead) -> list[bytes] | None:
     return found
 
 
-def _as_one(entries: list[bytes] | None, before: int) -> list[bytes] | None:
-    """What somebody who comes with nothing is shown: the run's own `start` is left out behind what was before."""
+def _with_one_start(entries: list[bytes] | None, before: int) -> list[bytes] | None:
+    """Return the entries as one stream: without the run's own `start` behind what the message held before."""
     return entries[:before] + entries[before + 1 :] if entries is not None and before else entries
 
 
-def _start_of(head: RunHead, entries: list[bytes] | None) -> list[Chunk]:
-    """The run's own `start`, where it did not come to write it and nothing else would."""
+def _missing_start(head: RunHead, entries: list[bytes] | None) -> list[Chunk]:
+    """Return the run's own `start` if its process died before it was written behind what the message held before."""
     return [Start(message_id=head.message)] if head.before and len(entries or ()) == head.before else []
 
 
 async def recover_calls(gate: ToolGate, key: ChatKey, encoder: Encoder | None) -> None:
-    """Bring the records of calls that a dead process left into a state that is true now.
+    """Correct the gate's records of calls that belonged to a process that died.
 
     `encoder` has read the last turn of the chat; None when there is none.
     """

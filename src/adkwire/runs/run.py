@@ -1,7 +1,7 @@
 """Run: one turn = one task + one encoder + one stream log.
 
-A run belongs to the server. Whoever asked for it may go away; it ends when the agent is done, when it is stopped, or
-when it fails, and in each case everything it opened is closed, in the session as on the wire.
+A run belongs to the server: it goes on when the client that sent the message has left. It ends when the agent is done,
+when it is stopped, or when it fails; each time everything that it opened is closed, in the session and in the stream.
 """
 
 import asyncio
@@ -36,16 +36,17 @@ STOP_PATIENCE = 10.0
 """Seconds a run gets to end by ADK's own abort before its task is cancelled."""
 
 _LONGEST_QUESTION = 256_000
+"""Bytes of a user message that the log keeps; a longer one is lost if the server dies before the agent gets it."""
 _HEAD_START = 0.01
-"""Seconds that the first reader has to get `start` out before ADK takes the loop for some milliseconds."""
+"""Seconds to wait for a reader to send `start` before ADK occupies the event loop for some milliseconds."""
 
 Prepare: TypeAlias = Callable[[], Awaitable[None]]
 Source: TypeAlias = Callable[[asyncio.Event], AsyncGenerator[Event, None]]
-"""What drives a run: ADK's events for a turn or a continuation, until the abort signal is set."""
+"""Yields the ADK events of a turn or a continuation, until the abort signal is set."""
 
 
 class Run:
-    """One answer in the making, or made."""
+    """The task that writes one assistant message or continues it, running or ended."""
 
     def __init__(
         self,
@@ -66,33 +67,35 @@ class Run:
         self.message_id = encoder.message_id
         self.encoder = encoder
         self.request = request
-        """The fingerprint of the request that began it."""
+        """The fingerprint of the request that began the run; empty when no user message did."""
         self._before = encode_chunks([encoder.start(), *prefix]) if prefix else []
-        """What its message held before, for those who come without it."""
+        """Entries with what the message held before this run, for readers that do not have it."""
         self.before = len(self._before)
+        """How many of these entries there are."""
         self.delivers = frozenset(delivers)
-        """The calls whose answers it brings to the agent."""
+        """The calls whose answers the run brings to the agent."""
         self.breaks: list[tuple[int, frozenset[str]]] = []
-        """Where the response of a stock client may end while it goes on, and the calls that wait there."""
+        """Numbers of entries after which a response to a stock client may end while the run goes on, and the calls that
+        are pending there."""
         self.waits = False
-        """Whether nothing comes before somebody acts: then it can be read like one that has ended."""
+        """True while no chunk can come until a call is answered: then the run is read like one that has ended."""
         self.stamp = turn_stamp(self.message_id, message.id)
         self.done = asyncio.Event()
+        """Set when the last chunk is written."""
         self.closed = False
-        """Whether its stream will get no more, not even its end."""
-        self.noticed = asyncio.Event()
-        """Set when somebody has read the first of it."""
+        """True once the stream is closed as well."""
+        self.first_read = asyncio.Event()
+        """Set when a reader has got the first entries."""
         self.readers = 0
         self.written = 0
-        """How many entries its stream has, without what was before."""
-        self.ended: Callable[[Run], None] | None = None
-        """Called when it is done."""
-        self.released: Callable[[Run], None] | None = None
-        """Called when its stream is closed, too."""
+        """How many entries the stream has, without those of `before`."""
+        self.on_done: Callable[[Run], None] | None = None
+        self.on_closed: Callable[[Run], None] | None = None
         self._abort = asyncio.Event()
         self._why = "stopped"
         self._task: asyncio.Task[None] | None = None
         self._queued = False
+        """True while the run waits for earlier runs of its chat to end."""
         self._deadline: asyncio.TimerHandle | None = None
         self.invocation = invocation
         """The id of ADK's invocation; empty until its first event."""
@@ -103,13 +106,12 @@ class Run:
         """The task that ends the run when the run's own task swallows its cancellation."""
 
     @classmethod
-    def over(cls, head: RunHead) -> "Run":
-        """A run of another process, or one that has ended there, which can only be read here."""
-        said = UserMessage(head.user_message, ())
+    def read_only(cls, head: RunHead) -> "Run":
+        """Return a run that another process writes or has written: here it can only be read."""
         run = cls(
             head.run,
             ChatKey(head.user, head.chat),
-            said,
+            UserMessage(head.user_message, ()),
             Encoder(head.message),
             request=head.request,
             delivers=head.delivers,
@@ -121,29 +123,29 @@ class Run:
 
     @property
     def head(self) -> RunHead:
-        """What any worker must know of it."""
+        """The description of the run that all workers share."""
         delivers = tuple(sorted(self.delivers))
         return RunHead(self.id, *self.key, self.message_id, self.message.id, self.request, delivers, self.before)
 
     @property
     def active(self) -> bool:
-        """Whether it still writes."""
+        """True until the last chunk is written."""
         return not self.done.is_set()
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to end."""
+        """True once the run was asked to end."""
         return self._abort.is_set()
 
     @property
     def why(self) -> str:
-        """Why it was told to end."""
+        """Why the run was asked to end: `stopped` or `superseded`."""
         return self._why
 
     async def begin(
         self, adk: AgentRunner, gate: ToolGate, log: StreamLog, source: Source, prepare: Prepare | None = None
     ) -> None:
-        """Say `start` at once, then let the task do the rest."""
+        """Write `start`, then start the task that does the rest."""
         try:
             await self.open(log, [self.encoder.start()])
         except BaseException:
@@ -152,8 +154,8 @@ class Run:
         self._adk, self._log, self._ending = adk, log, RunEnding(self, adk, gate)
         self._task = asyncio.create_task(self._drive(source, prepare), name=f"adkwire-run-{self.id}")
 
-    async def tell(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
-        """Be over before it began: it only has something to say."""
+    async def write_whole(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
+        """Write the whole stream at once and end the run, for one that needs no task."""
         await self.open(log, chunks)
         self.message = self.message._replace(parts=())
         self.done.set()
@@ -161,26 +163,26 @@ class Run:
         self.closed = True
 
     async def open(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
-        """Begin its stream."""
-        await log.open(self.head, self._before, _in_short(self.message))
+        """Open the stream in the log and write its first chunks."""
+        await log.open(self.head, self._before, _encode_question(self.message))
         self._before = []
         await self.write(log, encode_chunks(chunks))
 
-    def place_of(self, known: Collection[str]) -> tuple[int, int] | None:
-        """The last break that a client has come to which knows what became of these calls of its last step; and the
-        last one at which one of them had no answer yet."""
-        meant = [(number, waiting) for number, waiting in self.breaks if not waiting.isdisjoint(known)]
-        asked = frozenset[str]().union(*(waiting for _, waiting in meant))
-        come = next((number for number, waiting in reversed(meant) if asked - waiting <= set(known)), None)
-        return None if come is None else (come, meant[-1][0])
+    def find_breaks(self, answered: Collection[str]) -> tuple[int, int] | None:
+        """Return the last break that a client has reached which has answers to these calls of its last step, and the
+        last break at which one of the calls was pending; None if there is no such break."""
+        breaks = [(number, pending) for number, pending in self.breaks if not pending.isdisjoint(answered)]
+        step = frozenset[str]().union(*(pending for _, pending in breaks))
+        reached = next((number for number, pending in reversed(breaks) if step - pending <= set(answered)), None)
+        return None if reached is None else (reached, breaks[-1][0])
 
     async def write(self, log: StreamLog, entries: Sequence[bytes]) -> None:
-        """Go on with its stream."""
+        """Append entries to the stream."""
         await log.append(self.id, entries)
         self.written += len(entries)
 
     async def stop(self) -> None:
-        """End the run, and return when its stream is closed and nothing more can come of it."""
+        """End the run, and return when its stream is closed and its task can write nothing more."""
         self._abort.set()
         if self._task is None or self._task.done() or self.closed:
             return
@@ -194,7 +196,7 @@ class Run:
 
     @contextlib.contextmanager
     def queueing(self) -> Generator[None, None, None]:
-        """While it waits for others to end there is nothing of ADK's that would notice a stop."""
+        """Mark the run as waiting for earlier runs: ADK does not run yet, so that a stop has to cancel the task."""
         self._queued = True
         try:
             yield
@@ -202,32 +204,34 @@ class Run:
             self._queued = False
 
     def abort(self, why: str = "stopped") -> None:
-        """Ask it to end, without waiting."""
+        """Ask the run to end, and do not wait for it. The first reason is kept."""
         if not self._abort.is_set():
             self._why = why
         self._abort.set()
 
     def abort_after(self, seconds: float) -> None:
-        """Ask it to end in a while, unless somebody comes back and keeps it."""
-        self.keep()
+        """Ask the run to end after some seconds, unless `cancel_deadline` is called before."""
+        self.cancel_deadline()
         if self.active:
             self._deadline = asyncio.get_running_loop().call_later(seconds, self.abort)
 
-    def keep(self) -> None:
-        """Take that back."""
+    def cancel_deadline(self) -> None:
+        """Take back `abort_after`."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def unanswered_calls(self) -> UnansweredCalls:
-        """Its calls, which may need answers once the user goes on without them."""
+        """Return the calls of the run, which may need synthetic results when the user goes on without answering."""
         return UnansweredCalls(self.encoder, self.author, self.invocation, self.stamp)
 
     async def _drive(self, source: Source, prepare: Prepare | None) -> None:
         WRITER.set(self._writer)
         cut: BaseException | None = None
         try:
-            await self._head_start()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_HEAD_START):
+                    await self.first_read.wait()
             if prepare is not None:
                 await prepare()
             async with aclosing(source(self._abort)) as events:
@@ -244,11 +248,6 @@ class Run:
             if not self._writer.is_locked_out:
                 await self._finish(cut)
 
-    async def _head_start(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_HEAD_START):
-                await self.noticed.wait()
-
     async def _take(self, event: Event) -> None:
         if event.invocation_id:
             self.invocation, self.author = event.invocation_id, event.author
@@ -260,17 +259,17 @@ class Run:
         if self.active:
             await self._attempt(lambda: self._ending.store(cut), "its end could not be stored")
             await self._attempt(lambda: self._write_end(cut), "the end of its stream could not be written")
-            self.keep()
+            self.cancel_deadline()
             self._adk.forget(self.invocation)
             self.message = self.message._replace(parts=())
             self.done.set()
-            if self.ended is not None:
-                self.ended(self)
+            if self.on_done is not None:
+                self.on_done(self)
         # Only now: a client that has read the end may send its next message at once, and must not find the chat busy.
         await self._attempt(lambda: self._log.close(self.id), "its stream could not be closed")
         self.closed = True
-        if self.released is not None:
-            self.released(self)
+        if self.on_closed is not None:
+            self.on_closed(self)
 
     async def _write_end(self, cut: BaseException | None) -> None:
         await self.write(self._log, encode_chunks(self._ending.last_chunks(cut)))
@@ -298,20 +297,20 @@ class Run:
         await self._finish(asyncio.CancelledError())
 
 
-def _in_short(message: UserMessage) -> bytes:
-    """What was said, unless it is so much that it would be a burden."""
-    said = msgspec.msgpack.encode(message.parts)
-    return said if len(said) <= _LONGEST_QUESTION else b""
+def _encode_question(message: UserMessage) -> bytes:
+    """Return a user message for the stream log; empty when it is too long to be kept there."""
+    question = msgspec.msgpack.encode(message.parts)
+    return question if len(question) <= _LONGEST_QUESTION else b""
 
 
-def said_before(head: RunHead, question: bytes) -> UserMessage | None:
-    """What the user had said when a run began, if it was kept."""
+def decode_question(head: RunHead, question: bytes) -> UserMessage | None:
+    """Return the user message that a run answers from the stream log; None if it was not kept."""
     parts = msgspec.msgpack.decode(question, type=tuple[str | Media, ...]) if question else ()
     return UserMessage(head.user_message, parts) if parts else None
 
 
 def fingerprint(turn: TurnInput) -> bytes:
-    """What makes two requests the same, without keeping the pictures in them."""
+    """Return a hash that is equal for equal requests, so that files in them need not be kept."""
     return hashlib.blake2b(msgspec.msgpack.encode(turn), digest_size=16).digest()
 
 

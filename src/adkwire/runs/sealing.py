@@ -1,4 +1,4 @@
-"""Sealing: every call that nobody will answer any more gets a synthetic result, at the gate and in the session."""
+"""Sealing: give every call that nobody will answer any more a synthetic result, at the gate and in the session."""
 
 from collections.abc import Sequence
 
@@ -20,45 +20,45 @@ class Sealing:
         self._services = services
 
     async def seal(self, key: ChatKey, chat: Chat, why: str) -> bool:
-        """Void the pending calls of a chat and answer all its unanswered ones; return True if a call was pending."""
+        """Void the pending calls of a chat and seal all its unanswered ones; return True if a call was pending."""
         gate = self._services.gate
         voided = await gate.void(*key, why)
         for call in await gate.executing(*key):
-            # No run writes in this chat any more: the run that executed the call could not tell the gate its end.
+            # No run writes in this chat any more: the gate's store was away when the call's run ended.
             await gate.abandon(*key, call.call, why)
-        known = responses_of(voided)
+        responses = responses_of(voided)
         chat.collect_unanswered_calls()
         events: list[Event] = []
         for unanswered in chat.unanswered:
-            # Their run could not store these responses: its store was away.
-            known |= await responses_at_gate(gate, key, unanswered.encoder, known)
-            events += unanswered.sealed(known, otherwise=not_executed_text(why))
+            # The run could not store these responses when its store was away.
+            responses |= await responses_at_gate(gate, key, unanswered.encoder, responses)
+            events += unanswered.sealed(responses, otherwise=not_executed_text(why))
         if events:
             await self._services.runner.append(key, events)
         chat.unanswered = []
         return bool(voided)
 
     async def supersede(self, key: ChatKey, chat: Chat) -> None:
-        """Seal a chat for a user message that a dead process left, unless a run of this process writes in the chat."""
-        if not chat.read:
+        """Seal a chat for a user message of a process that died, unless a run of this process writes in the chat."""
+        if not chat.loaded:
             chat.unanswered = unanswered_in(await self._services.runner.turns(key))
         if not chat.active:
             await self.seal(key, chat, "superseded")
 
 
-def paused(turn: Turn) -> Encoder:
+def paused_encoder(turn: Turn) -> Encoder:
     """Return an encoder that has read a stored turn to its end, as if its run had paused there."""
     encoder, _ = turn.encoder()
     encoder.pause()
     return encoder
 
 
-def last_heard(turns: Sequence[Turn]) -> Turn | None:
+def last_delivered(turns: Sequence[Turn]) -> Turn | None:
     """Return the last turn that reached the agent: only that one can have left calls without answers."""
     return next((turn for turn in reversed(turns) if not turn.never_reached_agent), None)
 
 
 def unanswered_in(turns: Sequence[Turn]) -> list[UnansweredCalls]:
     """Return the calls of the last turn that reached the agent, which may have no answers."""
-    last = last_heard(turns)
-    return [unanswered_calls_of(last, paused(last))] if last is not None else []
+    last = last_delivered(turns)
+    return [unanswered_calls_of(last, paused_encoder(last))] if last is not None else []

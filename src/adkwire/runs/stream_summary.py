@@ -1,4 +1,8 @@
-"""What chunks say, without how they say it: parts and calls in their order, so that two tellings can be compared."""
+"""StreamSummary: the content of a list of chunks, texts and calls in their order.
+
+The same content can be sent in different chunks: a text in one delta or in many, under another id. Summaries of two
+lists can be compared.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,40 +16,45 @@ from adkwire.wire.chunks import Chunk, Json, encode_chunk
 
 
 @dataclass(slots=True)
-class Said:
+class TextItem:
     """A text or reasoning part."""
 
     id: str
     kind: str
-    pieces: list[str] = field(default_factory=list[str])
+    """`text` or `reasoning`."""
+    deltas: list[str] = field(default_factory=list[str])
     is_open: bool = True
+    """True until its `text-end` or `reasoning-end`."""
 
     @property
     def text(self) -> str:
-        """All of it so far."""
-        return "".join(self.pieces)
+        """The text of all deltas so far."""
+        return "".join(self.deltas)
 
 
 @dataclass(slots=True)
-class Called:
-    """A call, and how far it has come: the ranks are the order in which its chunks leave the encoder."""
+class CallItem:
+    """A tool call."""
 
     id: str
     name: str
     rank: int = -1
+    """The highest `rank_of` its chunks; -1 before the first one."""
     text: str = ""
-    """Its arguments as text, since they were last begun."""
+    """The arguments that were streamed since the last `tool-input-start`."""
     input: Json = None
     output: Json = UNSET
     provider: bool = False
-    answered: bool = False
+    """True when the model's provider executes it."""
+    has_verdict: bool = False
+    """True once a `tool-approval-response` has come."""
 
 
-AVAILABLE, ASKED, ANSWERED, SETTLED = 1, 2, 3, 6
-_AGAIN = 4
-"""What arguments rank higher once the question about them is answered: they are told anew."""
+AVAILABLE, ASKED, DECIDED, SETTLED = 1, 2, 3, 6
+_INPUT_AFTER_VERDICT = 4
+"""Added to the rank of arguments that follow a verdict: a page gets edited arguments again."""
 
-Item: TypeAlias = Said | Called | Chunk
+Item: TypeAlias = TextItem | CallItem | Chunk
 CallChunk: TypeAlias = (
     c.ToolInputStart
     | c.ToolInputDelta
@@ -56,58 +65,60 @@ CallChunk: TypeAlias = (
     | c.ToolOutputError
     | c.ToolOutputDenied
 )
-Output: TypeAlias = c.ToolOutputAvailable | c.ToolOutputError | c.ToolOutputDenied
-Text: TypeAlias = c.TextStart | c.TextDelta | c.TextEnd | c.ReasoningStart | c.ReasoningDelta | c.ReasoningEnd
-End: TypeAlias = c.MessageMetadata | c.Abort | c.Finish | c.Error
+OutputChunk: TypeAlias = c.ToolOutputAvailable | c.ToolOutputError | c.ToolOutputDenied
+TextChunk: TypeAlias = c.TextStart | c.TextDelta | c.TextEnd | c.ReasoningStart | c.ReasoningDelta | c.ReasoningEnd
+BoundaryChunk: TypeAlias = c.Start | c.StartStep | c.FinishStep | c.MessageMetadata | c.Abort | c.Finish | c.Error
+"""Chunks that begin or end a message or a step, and its metadata. Two of one type count as equal."""
 
 
 class StreamSummary:
-    """What chunks say, without how they say it."""
+    """The content of chunks, independent of how it is divided into chunks."""
 
     def __init__(self, chunks: Iterable[Chunk] = ()) -> None:
         self.items: list[Item] = []
-        self.said: dict[str, Said] = {}
-        self.calls: dict[str, Called] = {}
-        self.asks: dict[str, str] = {}
-        """The calls by the ids of their questions."""
-        self.once: Counter[type[Chunk]] = Counter()
-        """How often a chunk came that says nothing but its type."""
+        """Texts, calls and all other content, in the order in which they began."""
+        self.texts: dict[str, TextItem] = {}
+        self.calls: dict[str, CallItem] = {}
+        self._call_by_approval: dict[str, str] = {}
+        self.boundaries: Counter[type[Chunk]] = Counter()
+        """How many boundary chunks of each type came."""
         self.others: Counter[bytes] = Counter()
-        self.latest: dict[tuple[str, str], bytes] = {}
-        """What data with an id says now: it is told anew in its place."""
+        """How often each other chunk came, by its encoded form: files, sources, data."""
+        self.latest_data: dict[tuple[str, str], bytes] = {}
+        """The newest data chunk of each type and id; it replaces the older ones."""
         for chunk in chunks:
-            self.take(chunk)
+            self.add(chunk)
 
     @property
     def in_step(self) -> bool:
-        """Whether a step is open."""
-        return self.once[c.StartStep] > self.once[c.FinishStep]
+        """True while a step is open."""
+        return self.boundaries[c.StartStep] > self.boundaries[c.FinishStep]
 
-    def take(self, chunk: Chunk) -> None:
-        """One more chunk."""
-        if isinstance(chunk, Text):
-            self._take_text(chunk)
+    def add(self, chunk: Chunk) -> None:
+        """Add the next chunk. Transient data is left out: no message holds it."""
+        if isinstance(chunk, TextChunk):
+            self._add_text(chunk)
         elif isinstance(chunk, CallChunk):
-            self._take_call(chunk)
-        elif isinstance(chunk, c.Start | c.StartStep | c.FinishStep | End):
-            self.once[type(chunk)] += 1
+            self._add_call(chunk)
+        elif isinstance(chunk, BoundaryChunk):
+            self.boundaries[type(chunk)] += 1
         elif not (isinstance(chunk, c.Data) and chunk.transient is True):
             self.others[encode_chunk(chunk)] += 1
             self.items.append(chunk)
             if isinstance(chunk, c.Data) and chunk.id is not UNSET:
-                self.latest[chunk.type, chunk.id] = encode_chunk(chunk)
+                self.latest_data[chunk.type, chunk.id] = encode_chunk(chunk)
 
-    def _take_text(self, chunk: Text) -> None:
+    def _add_text(self, chunk: TextChunk) -> None:
         if isinstance(chunk, c.TextStart | c.ReasoningStart):
-            said = Said(chunk.id, "text" if isinstance(chunk, c.TextStart) else "reasoning")
-            self.said[chunk.id] = said
-            self.items.append(said)
+            item = TextItem(chunk.id, "text" if isinstance(chunk, c.TextStart) else "reasoning")
+            self.texts[chunk.id] = item
+            self.items.append(item)
         elif isinstance(chunk, c.TextDelta | c.ReasoningDelta):
-            self.said[chunk.id].pieces.append(chunk.delta)
+            self.texts[chunk.id].deltas.append(chunk.delta)
         else:
-            self.said[chunk.id].is_open = False
+            self.texts[chunk.id].is_open = False
 
-    def _take_call(self, chunk: CallChunk) -> None:
+    def _add_call(self, chunk: CallChunk) -> None:
         call = self.call_of(chunk)
         call.rank = max(call.rank, rank_of(call, chunk))
         if isinstance(chunk, c.ToolInputStart):
@@ -117,53 +128,53 @@ class StreamSummary:
         elif isinstance(chunk, c.ToolInputAvailable):
             call.input, call.provider = chunk.input, chunk.provider_executed is True
         elif isinstance(chunk, c.ToolApprovalRequest):
-            self.asks[chunk.approval_id] = call.id
+            self._call_by_approval[chunk.approval_id] = call.id
         elif isinstance(chunk, c.ToolApprovalResponse):
-            call.answered = True
+            call.has_verdict = True
         elif isinstance(chunk, c.ToolOutputAvailable):
             call.output = chunk.output
 
-    def call_of(self, chunk: CallChunk) -> Called:
-        """The call that a chunk is about."""
+    def call_of(self, chunk: CallChunk) -> CallItem:
+        """Return the call that a chunk belongs to; a new call is added."""
         if isinstance(chunk, c.ToolApprovalResponse):
-            return self.calls[self.asks[chunk.approval_id]]
+            return self.calls[self._call_by_approval[chunk.approval_id]]
         call = self.calls.get(chunk.tool_call_id)
         if call is None:
             name = chunk.tool_name if isinstance(chunk, c.ToolInputStart | c.ToolInputAvailable) else ""
-            call = self.calls[chunk.tool_call_id] = Called(chunk.tool_call_id, name)
+            call = self.calls[chunk.tool_call_id] = CallItem(chunk.tool_call_id, name)
             self.items.append(call)
         return call
 
 
-def rank_of(call: Called, chunk: CallChunk) -> int:
-    """How far a chunk brings its call."""
+def rank_of(call: CallItem, chunk: CallChunk) -> int:
+    """Return the place of a call's chunk in the order in which the encoder sends them."""
     match chunk:
         case c.ToolInputStart() | c.ToolInputDelta():
-            return _AGAIN if call.answered else 0
+            return _INPUT_AFTER_VERDICT if call.has_verdict else 0
         case c.ToolInputAvailable():
-            return _AGAIN + AVAILABLE if call.answered else AVAILABLE
+            return _INPUT_AFTER_VERDICT + AVAILABLE if call.has_verdict else AVAILABLE
         case c.ToolApprovalRequest():
             return ASKED
         case c.ToolApprovalResponse():
-            return ANSWERED
+            return DECIDED
         case c.ToolOutputAvailable(preliminary=True):
             return call.rank
         case _:
             return SETTLED
 
 
-def matches(told: StreamSummary, seen: StreamSummary) -> dict[str, Said]:
-    """The parts that were shown, whole or in part, by the ids they have when the turn is told again."""
-    free = list(seen.said.values())
-    found: dict[str, Said] = {}
-    for part in told.said.values():
-        alike = [one for one in free if one.kind == part.kind and _is_beginning(one, part.text)]
+def match_texts(history: StreamSummary, logged: StreamSummary) -> dict[str, TextItem]:
+    """Return the logged texts that history has too, by their ids in history. An open one may still be incomplete."""
+    free = list(logged.texts.values())
+    found: dict[str, TextItem] = {}
+    for text in history.texts.values():
+        alike = [item for item in free if item.kind == text.kind and _is_beginning(item, text.text)]
         if alike:
-            # Of agents side by side one may just have begun to say what another has said.
-            match = found[part.id] = min(alike, key=lambda one: one.is_open)
+            # Of two agents side by side, one may just have begun the same text that the other has completed.
+            match = found[text.id] = min(alike, key=lambda item: item.is_open)
             free.remove(match)
     return found
 
 
-def _is_beginning(shown: Said, text: str) -> bool:
-    return text.startswith(shown.text) if shown.is_open else text == shown.text
+def _is_beginning(logged: TextItem, text: str) -> bool:
+    return text.startswith(logged.text) if logged.is_open else text == logged.text

@@ -1,4 +1,4 @@
-"""What the chat list and the history of a chat look like on the wire, read from ADK sessions."""
+"""The chat list and the history of a chat as they are on the wire, made from ADK sessions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -53,13 +53,13 @@ class ChatList(msgspec.Struct):
 
 
 class ActiveRun(msgspec.Struct):
-    """The run that is writing now."""
+    """The run that is writing in a chat."""
 
     run: str
 
 
 class Pending(msgspec.Struct, kw_only=True, rename="camel"):
-    """A call that somebody has to act on: a person, or with kind `client` the browser."""
+    """A pending call: a person has to approve it, or with kind `client` the browser has to execute it."""
 
     tool_call_id: str
     tool: str
@@ -72,7 +72,7 @@ class Pending(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class ChatHistory(msgspec.Struct, rename="camel"):
-    """A chat as a page shows it. The message being written is left out: its stream brings it."""
+    """A chat with its messages, without the one that is being written: its stream brings that."""
 
     id: str
     title: str
@@ -84,20 +84,20 @@ class ChatHistory(msgspec.Struct, rename="camel"):
     next: str | UnsetType = UNSET
 
 
-def summary(session: Session, active: bool, waiting: int) -> ChatSummary:
-    """A chat as a line of the list."""
-    return ChatSummary(session.id, title_of(session), iso(session.last_update_time), active, waiting)
+def summary(session: Session, active: bool, pending: int) -> ChatSummary:
+    """Return a chat as a line of the chat list; `pending` is its number of pending calls."""
+    return ChatSummary(session.id, title_of(session), iso(session.last_update_time), active, pending)
 
 
-def question(session: Session | None, message_id: str) -> UserMessage:
-    """What a user said, as the session has it."""
-    told = turns(session.events) if session is not None else []
-    asked = next((turn.user_event for turn in told if turn.user_id == message_id), None)
-    return UserMessage(message_id, tuple(text_and_files(asked)) if asked is not None else ())
+def stored_question(session: Session | None, message_id: str) -> UserMessage:
+    """Return a user message as the session has it; without content when it is not stored."""
+    stored = turns(session.events) if session is not None else []
+    event = next((turn.user_event for turn in stored if turn.user_id == message_id), None)
+    return UserMessage(message_id, tuple(text_and_files(event)) if event is not None else ())
 
 
 def pending(call: PendingCall) -> Pending:
-    """A call at the gate as a page needs it to show its card again."""
+    """Return a pending call as a page needs it to show its card again."""
     asked = call.state is State.ASKED
     return Pending(
         tool_call_id=call.call,
@@ -114,35 +114,37 @@ def pending(call: PendingCall) -> Pending:
 def messages_of(
     session: Session | None, writing: Sequence[UserMessage], calls: Sequence[PendingCall] = ()
 ) -> list[UIMessage]:
-    """All messages; of the turns that are being written, those that answer `writing`, only the user's.
+    """Return the messages of a chat; of the turns that are being written only the user messages, which are `writing`.
 
-    What has become of waiting calls and is not in the session yet is shown in the last message.
+    The last message has the outcomes and answers of `calls` that are at the gate and not in the session yet.
     """
     open_turns = {message.id: message for message in writing}
     messages: list[UIMessage] = []
-    told = turns(session.events) if session is not None else []
-    for turn in told:
+    stored = turns(session.events) if session is not None else []
+    for turn in stored:
         if turn.user_id in open_turns:
             break
-        messages += turn.messages(_since(calls) if turn is told[-1] else None)
-    stored = {turn.user_id: turn for turn in told}
-    return messages + [message for said in open_turns.values() for message in _question(said, stored.get(said.id))]
+        messages += turn.messages(_events_at_gate(calls) if turn is stored[-1] else None)
+    by_id = {turn.user_id: turn for turn in stored}
+    return messages + [
+        question for message in open_turns.values() for question in _question(message, by_id.get(message.id))
+    ]
 
 
-def _question(said: UserMessage, turn: Turn | None) -> list[UIMessage]:
-    """The user's message of a turn that is being written. What is said aloud is known from the session alone."""
-    if turn is not None and (turn.spoken or not said.parts):
+def _question(message: UserMessage, turn: Turn | None) -> list[UIMessage]:
+    """Return the user message of a turn that is being written. Only the session has the transcript of a spoken one."""
+    if turn is not None and (turn.spoken or not message.parts):
         return turn.question()
-    return [UIMessage(id=said.id, role="user", parts=user_parts(said.parts) or [TextPart(text="")])]
+    return [UIMessage(id=message.id, role="user", parts=user_parts(message.parts) or [TextPart(text="")])]
 
 
-def _since(calls: Sequence[PendingCall]) -> LaterEvents:
-    known = {call.call: call for call in calls}
-    return lambda turn, encoder: (_sealed_since(turn, encoder, known), _answered_since(turn, encoder, known))
+def _events_at_gate(calls: Sequence[PendingCall]) -> LaterEvents:
+    records = {call.call: call for call in calls}
+    return lambda turn, encoder: (_sealed_at_gate(turn, encoder, records), _answered_at_gate(turn, encoder, records))
 
 
 def page(messages: list[UIMessage], limit: int | None, before: str | None) -> tuple[list[UIMessage], str | UnsetType]:
-    """The newest messages before `before`, and the cursor of the page behind them."""
+    """Return the newest `limit` messages before the message `before`, and the cursor of the next older page."""
     if before is not None:
         at = next((i for i, message in enumerate(messages) if message.id == before), None)
         if at is None:
@@ -154,19 +156,19 @@ def page(messages: list[UIMessage], limit: int | None, before: str | None) -> tu
 
 
 def title_for(message: UserMessage) -> str:
-    """A title made of the first words of a message."""
+    """Return a title made of the first words of a message."""
     text = next((part for part in message.parts if isinstance(part, str)), "Image" if message.parts else "")
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1].rstrip() + "…"
 
 
 def title_of(session: Session | None) -> str:
-    """The title a session has."""
+    """Return the title of a session."""
     return str(session.state.get(TITLE) or "") if session is not None else ""
 
 
 def created_at(session: Session | None) -> str:
-    """When a chat began; empty when nothing tells."""
+    """Return when a chat began; empty when that is not known."""
     created = session.state.get(CREATED) if session is not None else None
     if isinstance(created, int | float):
         return iso(created)
@@ -174,12 +176,12 @@ def created_at(session: Session | None) -> str:
 
 
 def cursor(session: Session) -> str:
-    """Where a chat stands in the list: by its last change, newest first."""
+    """Return the sort key of a chat in the chat list: its last change, then its id."""
     return f"{session.last_update_time:017.6f}~{session.id}"
 
 
 def check_cursor(text: str) -> str:
-    """A place in the list, if it is one."""
+    """Return a cursor that a client has sent; raise `Unprocessable` if it is none."""
     if _CURSOR.fullmatch(text) is None:
         raise Unprocessable("`before` is no place in the list of chats: take the `next` of the page before.")
     return text
@@ -190,23 +192,23 @@ def calls_without_verdict(encoder: Encoder) -> set[str]:
     return {call.id for call in encoder.pending_calls() if call.phase is Phase.ASKED}
 
 
-def _sealed_since(turn: Turn, encoder: Encoder, calls: Mapping[str, PendingCall]) -> list[Event]:
+def _sealed_at_gate(turn: Turn, encoder: Encoder, records: Mapping[str, PendingCall]) -> list[Event]:
     """Return synthetic results, not in the session yet, for calls of a turn that nobody can answer any more."""
     waiting = {call.id for call in encoder.pending_calls()}
-    known: dict[str, Response] = {}
+    responses: dict[str, Response] = {}
     for call, _ in encoder.unsettled_calls():
-        record = calls.get(call)
+        record = records.get(call)
         response = response_if_over(record) if record is not None else ({"error": LOST} if call in waiting else None)
-        known |= {call: response} if response is not None else {}
-    return unanswered_calls_of(turn, encoder).sealed(known, otherwise=None, running=False)
+        responses |= {call: response} if response is not None else {}
+    return unanswered_calls_of(turn, encoder).sealed(responses, otherwise=None, running=False)
 
 
-def _answered_since(turn: Turn, encoder: Encoder, calls: Mapping[str, PendingCall]) -> list[Event]:
+def _answered_at_gate(turn: Turn, encoder: Encoder, records: Mapping[str, PendingCall]) -> list[Event]:
     """Return answers that are not in the session yet, because other calls of the step are still pending."""
     events: list[Event] = []
     asked = calls_without_verdict(encoder)
     for waiting in encoder.pending_calls():
-        call = calls.get(waiting.id)
+        call = records.get(waiting.id)
         if call is None or call.answer is None or call.state in OVER:
             continue
         if call.call in asked:
