@@ -78,14 +78,14 @@ MUTANTS = [
         "adk/turns.py",
         'stamp.get("user") or event.id',
         "event.id",
-        "runs/test_turns.py::test_a_turn_with_a_tool_from_start_to_history",
+        "runs/test_turns.py::test_the_stream_of_a_turn_with_a_tool_makes_the_message_of_history",
     ),
     Mutant(
         "words of a failing tool",
         "adk/gate_plugin.py",
         "if self._detail and str(error) else",
         "if str(error) else",
-        "runs/test_turns.py::test_the_words_of_an_exception_stay_on_the_server",
+        "runs/test_turns.py::test_the_text_of_an_exception_stays_on_the_server",
     ),
     Mutant(
         "traceback of a failing tool",
@@ -115,35 +115,35 @@ MUTANTS = [
         "            await self.append(key, [event])\n"
         "            yield event\n"
         "        parts = [verdict_part(call) for call in verdicts] + [output_part(call) for call in outputs]\n",
-        "runs/test_steps.py::test_a_gated_and_a_browser_call_in_one_step",
+        "runs/test_steps.py::test_a_gated_and_a_browser_call_can_be_answered_in_any_order_and_way",
     ),
     Mutant(
         "approval of a browser tool given to adk",
         "adk/events.py",
         "    return call.browser and (call.ask is None or ",
         "    return call.browser and (call.ask is None or False and ",
-        "runs/test_browser_tools.py::test_a_gated_call_is_released_by_the_yes",
+        "runs/test_browser_tools.py::test_a_gated_call_is_offered_to_the_browser_when_it_is_approved",
     ),
     Mutant(
         "a no is told to adk as a yes",
         "adk/events.py",
         "    approved = answer is not None and answer.approved is True and not answer.expired\n",
         "    approved = answer is not None\n",
-        "runs/test_gate.py::test_a_question_then_no",
+        "runs/test_gate.py::test_a_denied_call_is_not_executed_and_the_message_continues",
     ),
     Mutant(
         "the model does not learn why",
         "adk/events.py",
         'return {"error": DENIED, "reason": answer.reason} if',
         'return {"error": DENIED} if',
-        "runs/test_gate.py::test_a_question_then_no",
+        "runs/test_gate.py::test_a_denied_call_is_not_executed_and_the_message_continues",
     ),
     Mutant(
         "no audit of what the policy forbids",
         "adk/gate_plugin.py",
         '            await self._note(seen, context, "forbidden", "not executed")\n',
         "",
-        "runs/test_policy_runs.py::test_deny",
+        "runs/test_policy_runs.py::test_deny_refuses_a_call_also_if_the_tool_would_ask",
     ),
     Mutant(
         "no lock before the tool",
@@ -164,7 +164,7 @@ MUTANTS = [
         "adk/gate_plugin.py",
         "            args.update(edited)\n",
         "            args.update(call.input)\n",
-        "runs/test_edits.py::test_the_edit_is_what_runs",
+        "runs/test_edits.py::test_edited_arguments_are_executed",
     ),
     Mutant(
         "no refusal inside an agent tool",

@@ -10,7 +10,7 @@ MUTANTS = [
         "bridge.py",
         'stopped if newer else await self._sealing.seal(key, chat, "stopped") or stopped',
         "stopped",
-        "runs/test_stop_gated.py::test_stop_while_a_question_waits",
+        "runs/test_stop_gated.py::test_stop_voids_a_call_that_waits_for_a_verdict",
     ),
     Mutant(
         "a deleted chat leaves its grants",
@@ -38,14 +38,14 @@ MUTANTS = [
         "runs/ownership.py",
         "                    await self.run_elsewhere(ChatKey(head.user, head.chat))\n",
         "                    str(head)\n",
-        "runs/test_cut_off.py::test_at_the_start_every_cut_off_run_is_closed",
+        "runs/test_cut_off.py::test_a_server_that_starts_closes_every_run_that_was_cut_off",
     ),
     Mutant(
         "a stop of one worker stops any run of another",
         "bridge.py",
         "            if wish.run in (None, run.id):\n",
         "            if True:\n",
-        "runs/test_workers.py::test_a_wish_for_a_run_that_is_over_leaves_the_next_one",
+        "runs/test_workers.py::test_a_stop_message_for_an_older_run_changes_nothing",
     ),
     Mutant(
         "held calls do not hear of answers elsewhere",

@@ -60,7 +60,7 @@ MUTANTS = [
         "wire/failures.py",
         'f"The agent could not answer ({failure.code}). Try again',
         'f"The agent could not answer ({failure.code}: {failure.message}). Try again',
-        "runs/test_turns.py::test_the_words_of_an_exception_stay_on_the_server",
+        "runs/test_turns.py::test_the_text_of_an_exception_stays_on_the_server",
     ),
     Mutant(
         "available before the approval",

@@ -8,15 +8,15 @@ from adkwire.runs.readers import Reading
 from adkwire.stores.base import ChatKey
 from adkwire.wire.decode.decoder import TurnInput, UserMessage
 from adkwire.wire.messages import ToolPart
-from tests.runs.stateful_readers import Book, Reader
+from tests.runs.stateful_readers import Reader, RunCopy
 from tests.runs.stateful_world import USER, World
 from tests.support.chats import plain
 
 
 async def send(world: World, chat: str, number: int) -> None:
     """Something new, maybe while something runs."""
-    world.said += 1
-    turn = TurnInput(chat, "submit-message", UserMessage(f"u{world.said}", (f"{chat} says {number}",)), None)
+    world.sent += 1
+    turn = TurnInput(chat, "submit-message", UserMessage(f"u{world.sent}", (f"{chat} says {number}",)), None)
     world.turns[chat] = turn
     await world.post(turn)
 
@@ -51,14 +51,14 @@ async def rewind(world: World, turn: TurnInput) -> None:
         run = await world.post(turn)
         world.rewound.add(run.id)
     finally:
-        if not world.life.fate.buried:
+        if not world.server.crash_point.discarded:
             world.rewinding.remove(turn.chat)
 
 
 async def stop(world: World, chat: str, number: int) -> None:
     """Stop all, the running one by its name, or one of long ago."""
     running: list[str] = [run.id for run in world.bridge._chats.active(ChatKey(USER, chat))]
-    known = [book.head.run for book in world.books.values() if book.head.chat == chat]
+    known = [copy.head.run for copy in world.copies.values() if copy.head.chat == chat]
     named = [] if stops_all(number) else running[:1] if number % 3 == 1 else known[:1]
     await world.bridge.stop(USER, chat, named[0] if named else None)
     for run in running if not named else [one for one in running if one in named]:
@@ -70,16 +70,16 @@ def stops_all(number: int) -> bool:
 
 
 async def assert_ended(world: World, run: str) -> None:
-    head = await world.life.log.head(run)
+    head = await world.server.log.head(run)
     if head is not None:
-        book = world.books.setdefault(run, Book(head, world.clock.now))
-        await book.read_on(world.life.log)
-        assert book.closed, f"{run} goes on after it was stopped"
+        copy = world.copies.setdefault(run, RunCopy(head, world.clock.now))
+        await copy.read_on(world.server.log)
+        assert copy.closed, f"{run} goes on after it was stopped"
 
 
 async def delete(world: World, chat: str, number: int) -> None:
-    for book in world.books.values():
-        book.may_vanish = book.may_vanish or book.head.chat == chat
+    for copy in world.copies.values():
+        copy.may_be_deleted = copy.may_be_deleted or copy.head.chat == chat
     await world.bridge.delete(USER, chat)
     world.turns.pop(chat, None)
 
@@ -88,19 +88,19 @@ async def answer(world: World, chat: str, number: int) -> None:
     """One answer by the calls route: to what waits, or to anything that ever did."""
     kind, which = ("yes", "no", "output", "stale yes", "yes", "output")[number % 6], number // 6
     waiting = [call.call for call in await world.bridge._gate.waiting(USER) if call.chat == chat]
-    ids = [call for where, call in world.asked if where == chat] if "stale" in kind else waiting
+    ids = [call for where, call in world.calls if where == chat] if "stale" in kind else waiting
     if not ids:
         return
     call_id = ids[-1 - which % len(ids)]
     call: PendingCall | None = await world.bridge._gate.get(USER, chat, call_id)
-    given = UncheckedAnswer(output={"n": which}) if kind == "output" else UncheckedAnswer(approved="yes" in kind)
-    if call is not None and given.approved:
-        world.outside.say_yes(call.input["n"], asked=call.state in OPEN)
-    taken: PendingCall = await world.bridge.answer(USER, chat, call_id, given)
-    if given.approved is False:
+    answer_sent = UncheckedAnswer(output={"n": which}) if kind == "output" else UncheckedAnswer(approved="yes" in kind)
+    if call is not None and answer_sent.approved:
+        world.agent.approve(call.input["n"], asked=call.state in OPEN)
+    taken: PendingCall = await world.bridge.answer(USER, chat, call_id, answer_sent)
+    if answer_sent.approved is False:
         assert taken.answer is not None
         assert taken.answer.approved is False
-        world.outside.say_no(taken.input["n"])
+        world.agent.deny(taken.input["n"])
 
 
 async def repost(world: World, chat: str, number: int) -> None:
@@ -116,7 +116,7 @@ async def repost(world: World, chat: str, number: int) -> None:
             continue
         page.approve(part.tool_call_id, approved=not refuse)
         if not refuse and part.type == "tool-pay":
-            world.outside.say_yes(plain(part.input)["n"], asked=True)
+            world.agent.approve(plain(part.input)["n"], asked=True)
     if waiting or stale:
         await world.post(page.request())
 
@@ -132,7 +132,7 @@ async def join(world: World, chat: str, number: int) -> None:
     reading: Reading | None = await world.bridge.follow(USER, chat)
     if reading is None:
         return
-    head = await world.life.log.head(reading.run)
+    head = await world.server.log.head(reading.run)
     assert head is not None
     world.readers.append(Reader.of(chat, reading, head.before, whole=True))
 
@@ -147,20 +147,20 @@ async def read(world: World, reader: Reader) -> None:
     while reader.batches is not None and not reader.over:
         if reader.reading is None:
             reader.reading = asyncio.create_task(reader.step(), name="reader")
-            await world.life.rest()
+            await world.server.until_idle()
         if not reader.take_done():
             return
 
 
 async def come_back(world: World, reader: Reader) -> None:
-    """A client of ours, which names its place."""
-    place = reader.place
-    if place is None or reader.batches is not None:
+    """A client of ours, which names its position."""
+    position = reader.position
+    if position is None or reader.batches is not None:
         return
     try:
-        reading = await world.bridge.follow(USER, reader.chat, place)
+        reading = await world.bridge.follow(USER, reader.chat, position)
     except NotRecovered:
-        assert world.may_be_lost(world.books.get(reader.run)), f"{place} was not recovered"
+        assert world.may_be_lost(world.copies.get(reader.run)), f"{position} was not recovered"
         world.readers.remove(reader)
         return
     reader.come_back(reading)

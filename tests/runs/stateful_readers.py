@@ -1,4 +1,4 @@
-"""What is known of every run, and those who read them: each entry is the same for everybody, and comes once."""
+"""What is old of every run, and those who read them: each entry is the same for everybody, and comes once."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -15,17 +15,17 @@ _GONE = "This answer is no longer kept as a stream."
 
 
 @dataclass
-class Book:
+class RunCopy:
     """All that was ever written of a run."""
 
     head: RunHead
-    seen_open: float
-    """When it was last known to have no end."""
+    last_open: float
+    """When it was last old to have no end."""
     entries: dict[int, bytes] = field(default_factory=dict[int, bytes])
     closed: bool = False
     compared: bool = False
     """Whether it was held against history."""
-    may_vanish: bool = False
+    may_be_deleted: bool = False
     """Its chat was to be deleted."""
     replaced: bool = False
     """Its message, or one before it, may have been answered again by a server that died."""
@@ -69,8 +69,8 @@ class Book:
         self.closed = batch.closed
 
     def add(self, number: int, entry: bytes) -> None:
-        known = self.entries.setdefault(number, entry)
-        assert known == entry, f"{self.head.run}:{number} was {known!r} and is {entry!r}"
+        old = self.entries.setdefault(number, entry)
+        assert old == entry, f"{self.head.run}:{number} was {old!r} and is {entry!r}"
 
 
 @dataclass(eq=False)
@@ -94,7 +94,7 @@ class Reader:
         return cls(chat, reading.run, before, -before if whole else 0, reading.batches)
 
     @property
-    def place(self) -> Position | None:
+    def position(self) -> Position | None:
         return Position(self.run, self.got[-1][0]) if self.got else None
 
     async def step(self) -> "Batch | None":
@@ -119,15 +119,15 @@ class Reader:
         if batch.entries:
             assert self.next == batch.first, f"{self.run}: {batch.first} came for {self.next}"
             self.got += enumerate(batch.entries, batch.first)
-            self.next = self._behind()
+            self.next = self._next_number()
         self.over = batch.closed
 
-    def _behind(self) -> int:
+    def _next_number(self) -> int:
         """Who was told the message as it was before has its `start`, so for them the run's own is left out."""
         last = self.got[-1][0]
         return 1 if last == -1 and self.before else last + 1
 
-    async def cut(self, forgets: int = 0) -> None:
+    async def cut(self, loses: int = 0) -> None:
         """The connection is gone, and with it some of what was on its way."""
         if self.reading is not None:
             self.reading.cancel()
@@ -136,22 +136,22 @@ class Reader:
         if self.batches is not None:
             await self.batches.aclose()
             self.batches = None
-        if forgets and not self.lost:
-            del self.got[max(1, len(self.got) - forgets) :]
+        if loses and not self.lost:
+            del self.got[max(1, len(self.got) - loses) :]
             self.over = False
 
     def come_back(self, reading: Reading | None) -> None:
         """Go on behind the last place."""
         assert reading is not None
         assert reading.run == self.run
-        self.batches, self.next = reading.batches, self._behind()
+        self.batches, self.next = reading.batches, self._next_number()
 
-    def compare(self, book: Book) -> None:
+    def compare(self, copy: RunCopy) -> None:
         for number, entry in self.got:
-            book.add(number, entry)
+            copy.add(number, entry)
         if self.over and not self.lost:
-            assert book.closed
-            assert not self.got or self.got[-1][0] == max(book.entries), f"{self.run}: the end is missing"
+            assert copy.closed
+            assert not self.got or self.got[-1][0] == max(copy.entries), f"{self.run}: the end is missing"
 
 
 def _is_gone(batch: Batch) -> bool:

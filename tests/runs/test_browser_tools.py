@@ -28,15 +28,15 @@ NOON = {"time": "noon"}
 PARIS = {"city": "Paris"}
 
 
-def announced(tool: str, text: str) -> list[dict[str, Any]]:
-    """How a browser's call is shown before the browser may have it."""
+def withheld_chunks(tool: str, text: str) -> list[dict[str, Any]]:
+    """Return the chunks of a browser call that is not offered to the browser yet."""
     return [
         {"type": "tool-input-start", "toolCallId": "c1", "toolName": tool},
         {"type": "tool-input-delta", "toolCallId": "c1", "inputTextDelta": text},
     ]
 
 
-def released(tool: str, args: dict[str, Any]) -> dict[str, Any]:
+def offered_chunk(tool: str, args: dict[str, Any]) -> dict[str, Any]:
     return {"type": "tool-input-available", "toolCallId": "c1", "toolName": tool, "input": args}
 
 
@@ -44,23 +44,23 @@ def calling(call: Call) -> ScriptedModel:
     return ScriptedModel(turns=[[call], [Say("Done.")], [Say("Bye.")]])
 
 
-async def test_a_call_that_nobody_gates(open_page: Open) -> None:
+async def test_a_call_without_approval_is_offered_to_the_browser_at_once(open_page: Open) -> None:
     model = calling(CLOCK)
     page = open_page(model, clock)
     offered = await page.say("what time is it?")
     assert comparable_chunks(page, offered) == [
         START,
         START_STEP,
-        *announced("clock", '{"zone":"UTC"}'),
-        released("clock", {"zone": "UTC"}),
+        *withheld_chunks("clock", '{"zone":"UTC"}'),
+        offered_chunk("clock", {"zone": "UTC"}),
         FINISH_STEP,
         FINISH_PENDING,
     ]
     assert await page.pending() == [{"toolCallId": "c1", "tool": "clock", "input": {"zone": "UTC"}, "kind": "client"}]
     await assert_history_matches(page, model)
-    told = await page.give("c1", NOON).send()
-    assert told.text == "Done."
-    assert told.types.count("tool-input-available") == 0
+    answer = await page.give("c1", NOON).send()
+    assert answer.text == "Done."
+    assert answer.types.count("tool-input-available") == 0
     assert tool_responses(model.requests[-1]) == {"c1": NOON}
     await assert_history_matches(page, model)
     assert await page.audit() == [
@@ -70,14 +70,14 @@ async def test_a_call_that_nobody_gates(open_page: Open) -> None:
     ]
 
 
-async def test_a_gated_call_is_released_by_the_yes(open_page: Open) -> None:
+async def test_a_gated_call_is_offered_to_the_browser_when_it_is_approved(open_page: Open) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     asked = await page.say("where am I?")
     assert comparable_chunks(page, asked) == [
         START,
         START_STEP,
-        *announced("where", '{"exact":true}'),
+        *withheld_chunks("where", '{"exact":true}'),
         {"type": "tool-approval-request", "approvalId": "ask c1", "toolCallId": "c1"},
         {"type": "data-approval", "id": "ask c1", "data": {"toolCallId": "c1", "scopes": ["once", "chat", "always"]}},
         FINISH_STEP,
@@ -88,34 +88,34 @@ async def test_a_gated_call_is_released_by_the_yes(open_page: Open) -> None:
     assert comparable_chunks(page, approved) == [
         START,
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": True},
-        released("where", {"exact": True}),
+        offered_chunk("where", {"exact": True}),
         FINISH_PENDING,
     ]
     assert page.calls == {"c1": "input-available"}
     assert [pending["kind"] for pending in await page.pending()] == ["client"]
     assert len(model.requests) == 1
     await assert_history_matches(page, model)
-    told = await page.give("c1", PARIS).send()
-    assert comparable_chunks(page, told)[-6:] == last_step(1, "Done.")
-    assert "tool-input-available" not in told.types
+    answer = await page.give("c1", PARIS).send()
+    assert comparable_chunks(page, answer)[-6:] == last_step(1, "Done.")
+    assert "tool-input-available" not in answer.types
     assert page.part("c1")["approval"]["approved"] is True
     assert tool_responses(model.requests[-1]) == {"c1": PARIS}
     await assert_history_matches(page, model)
 
 
-async def test_approval_and_output_in_one_send(open_page: Open) -> None:
+async def test_approval_and_output_may_come_in_one_request(open_page: Open) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     await page.say("where am I?")
-    told = await page.approve("c1").give("c1", PARIS).send()
-    assert told.text == "Done."
+    answer = await page.approve("c1").give("c1", PARIS).send()
+    assert answer.text == "Done."
     assert page.calls == {"c1": "output-available"}
     assert tool_responses(model.requests[-1]) == {"c1": PARIS}
     assert page.part("c1")["approval"]["approved"] is True
     await assert_history_matches(page, model)
 
 
-async def test_an_output_alone_is_the_approval_too(open_page: Open) -> None:
+async def test_an_output_without_a_verdict_counts_as_approval(open_page: Open) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     await page.say("where am I?")
@@ -128,8 +128,8 @@ async def test_a_gated_call_that_is_denied_never_reaches_the_browser(open_page: 
     model = calling(WHERE)
     page = open_page(model, where)
     await page.say("where am I?")
-    told = await page.deny("c1", reason="private").send()
-    assert comparable_chunks(page, told) == [
+    answer = await page.deny("c1", reason="private").send()
+    assert comparable_chunks(page, answer) == [
         START,
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": False, "reason": "private"},
         {"type": "tool-output-denied", "toolCallId": "c1"},
@@ -141,7 +141,7 @@ async def test_a_gated_call_that_is_denied_never_reaches_the_browser(open_page: 
 
 
 @pytest.mark.parametrize("call", [CLOCK, WHERE])
-async def test_through_the_calls_route(open_page: Open, call: Call) -> None:
+async def test_outputs_and_approvals_are_taken_by_the_calls_route(open_page: Open, call: Call) -> None:
     model = calling(call)
     page = open_page(model, clock, where)
     await page.say("go")
@@ -157,7 +157,7 @@ async def test_through_the_calls_route(open_page: Open, call: Call) -> None:
 
 
 @pytest.mark.parametrize("approve", [False, True])
-async def test_an_error_of_the_browser(open_page: Open, approve: bool) -> None:
+async def test_an_error_of_the_browser_reaches_the_model(open_page: Open, approve: bool) -> None:
     model = calling(WHERE if approve else CLOCK)
     page = open_page(model, clock, where)
     await page.say("go")
@@ -170,7 +170,7 @@ async def test_an_error_of_the_browser(open_page: Open, approve: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "response"),
     [
         (None, {"result": None}),
         ("", {"result": ""}),
@@ -181,19 +181,19 @@ async def test_an_error_of_the_browser(open_page: Open, approve: bool) -> None:
         ("日本 🗼", {"result": "日本 🗼"}),
     ],
 )
-async def test_any_output_reaches_model_and_history(open_page: Open, output: Any, told: Any) -> None:
+async def test_any_output_reaches_model_and_history(open_page: Open, output: Any, response: Any) -> None:
     model = calling(Call("look", {}, "c1"))
     page = open_page(model, LongRunningFunctionTool(look))
     await page.say("go")
     assert (await page.give("c1", output).send()).text == "Done."
-    assert tool_responses(model.requests[-1]) == {"c1": told}
+    assert tool_responses(model.requests[-1]) == {"c1": response}
     assert page.calls == {"c1": "output-available"}
     await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("output", ["noon", 12, None, [1, 2], {"result": "noon"}])
-async def test_the_page_keeps_the_output_that_it_gave(open_page: Open, output: Any) -> None:
-    """It is what the page's own types say: neither the stream nor a reload may make something else of it."""
+async def test_the_page_keeps_the_output_that_it_sent(open_page: Open, output: Any) -> None:
+    """Neither the stream nor a reload changes the value that the page's own types describe."""
     model = calling(Call("look", {}, "c1"))
     page = open_page(model, LongRunningFunctionTool(look))
     await page.say("go")
@@ -216,7 +216,7 @@ async def test_a_plain_long_running_tool_of_adk_is_answered_by_an_output(open_pa
     await assert_history_matches(page, model)
 
 
-async def test_an_output_that_is_not_what_the_tool_gives_leaves_the_call_open(open_page: Open) -> None:
+async def test_an_output_of_the_wrong_type_is_refused_and_the_call_stays_pending(open_page: Open) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     await page.say("where am I?")
@@ -232,7 +232,7 @@ async def test_an_output_that_is_not_what_the_tool_gives_leaves_the_call_open(op
     await assert_history_matches(page, model)
 
 
-async def test_an_output_that_is_too_large_leaves_the_call_open(open_page: Open) -> None:
+async def test_an_output_that_is_too_large_is_refused_and_the_call_stays_pending(open_page: Open) -> None:
     model = calling(CLOCK)
     page = open_page(model, clock, max_output_bytes=40)
     await page.say("what time is it?")
@@ -245,7 +245,7 @@ async def test_an_output_that_is_too_large_leaves_the_call_open(open_page: Open)
     await assert_history_matches(page, model)
 
 
-async def test_another_output_is_late(open_page: Open) -> None:
+async def test_a_second_output_is_refused(open_page: Open) -> None:
     model = calling(CLOCK)
     page = open_page(model, clock)
     await page.say("what time is it?")
@@ -257,7 +257,7 @@ async def test_another_output_is_late(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_an_output_for_a_call_that_was_not_released_counts_as_its_approval_only_with_its_question(
+async def test_an_output_with_a_forged_approval_id_is_refused(
     open_page: Open,
 ) -> None:
     model = calling(WHERE)
@@ -271,7 +271,7 @@ async def test_an_output_for_a_call_that_was_not_released_counts_as_its_approval
     assert len(model.requests) == 1
 
 
-async def test_an_output_for_a_call_of_the_server_is_nobodys(open_page: Open) -> None:
+async def test_an_output_for_a_server_tool_is_refused(open_page: Open) -> None:
     def pay(amount: int) -> str:
         """Pay."""
         return "paid"
@@ -286,7 +286,7 @@ def is_exact(exact: bool) -> bool:
     return exact
 
 
-async def test_a_condition_of_a_browser_tool(open_page: Open) -> None:
+async def test_a_condition_decides_whether_a_browser_call_needs_approval(open_page: Open) -> None:
     @client_tool(require_confirmation=is_exact)
     def spot(exact: bool) -> Any:
         """Find the device."""
@@ -298,7 +298,7 @@ async def test_a_condition_of_a_browser_tool(open_page: Open) -> None:
     assert [(one["toolCallId"], one["kind"]) for one in await page.pending()] == [("c1", "client"), ("c2", "approval")]
 
 
-async def test_a_reload_between_yes_and_output(open_page: Open) -> None:
+async def test_an_approved_call_is_still_offered_after_a_reload(open_page: Open) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     await page.say("where am I?")

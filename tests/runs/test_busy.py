@@ -14,11 +14,11 @@ from tests.support.fixtures import Make
 
 
 def by_question(**answers: list[Step]) -> ScriptedModel:
-    """A model whose answer depends on the last text it was given."""
+    """Return a model whose answer depends on the last text of the request."""
     return ScriptedModel(script=lambda request: answers[texts_in(request.contents)[-1][1]])
 
 
-async def test_replace_stops_the_old_answer_and_keeps_what_it_said(make: Make) -> None:
+async def test_replace_stops_the_old_answer_and_keeps_its_text(make: Make) -> None:
     model = by_question(a=[Say("half "), Wait(asyncio.Event())], b=[Say("whole")])
     chat = make(model)
     first = await chat.begin("a")
@@ -32,7 +32,7 @@ async def test_replace_stops_the_old_answer_and_keeps_what_it_said(make: Make) -
     assert texts_in(model.requests[-1]) == [("user", "a"), ("model", "half "), ("user", "b")]
 
 
-async def test_replace_in_a_tool_leaves_a_legal_context(make: Make) -> None:
+async def test_replace_while_a_tool_runs_leaves_no_call_without_a_response(make: Make) -> None:
     started = asyncio.Event()
 
     async def hang() -> None:
@@ -55,7 +55,7 @@ async def test_replace_in_a_tool_leaves_a_legal_context(make: Make) -> None:
     assert (await chat.messages())[1::2] == [(await chat.read(first)).message, second.message]
 
 
-async def test_many_messages_at_once_and_the_last_one_is_answered(make: Make) -> None:
+async def test_of_many_messages_at_once_the_last_one_is_answered(make: Make) -> None:
     chat = make(ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])]))
     runs = [await chat.begin(str(number)) for number in range(6)]
     answers = [await chat.read(run) for run in runs]
@@ -69,7 +69,7 @@ async def test_a_message_that_is_stopped_before_the_agent_has_it_stays_in_histor
     started, released = asyncio.Event(), asyncio.Event()
 
     async def resist() -> None:
-        """Let nobody stop it before it is released."""
+        """Ignore the cancellation until it is released."""
         started.set()
         try:
             await asyncio.Event().wait()
@@ -96,7 +96,7 @@ async def test_a_message_that_is_stopped_before_the_agent_has_it_stays_in_histor
     assert answers[-1].text == "c!"
 
 
-async def test_refuse(make: Make) -> None:
+async def test_refuse_raises_conflict_until_the_answer_has_ended(make: Make) -> None:
     held = asyncio.Event()
     chat = make(by_question(a=[Say("one "), Wait(held), Say("two")], b=[Say("ok")]), on_busy="refuse")
     first = await chat.begin("a", "a1")
@@ -110,14 +110,15 @@ async def test_refuse(make: Make) -> None:
     assert len(await chat.messages()) == 4
 
 
-async def queued(make: Make, held: asyncio.Event) -> tuple[Chat, ScriptedModel]:
+def queueing_chat(make: Make, held: asyncio.Event) -> tuple[Chat, ScriptedModel]:
+    """Return a chat that queues messages; the answer to `a` waits for `held`."""
     model = by_question(a=[Say("one "), Wait(held), Say("two")], b=[Say("b!")], c=[Say("c!")])
     return make(model, on_busy="queue"), model
 
 
 async def test_queue_keeps_the_order(make: Make) -> None:
     held = asyncio.Event()
-    chat, model = await queued(make, held)
+    chat, model = queueing_chat(make, held)
     runs = [await chat.begin(text, text) for text in "abc"]
     await chat.reader(runs[0]).until("text-delta")
     assert (await chat.begin("b", "b")) is runs[1]
@@ -131,7 +132,7 @@ async def test_queue_keeps_the_order(make: Make) -> None:
 
 async def test_history_with_a_queue_has_no_half_written_answer(make: Make) -> None:
     held = asyncio.Event()
-    chat, _ = await queued(make, held)
+    chat, _ = queueing_chat(make, held)
     runs = [await chat.begin(text, text) for text in "ab"]
     await chat.reader(runs[0]).until("text-delta")
     assert await chat.texts() == [("user", "a"), ("user", "b")]
@@ -143,8 +144,8 @@ async def test_history_with_a_queue_has_no_half_written_answer(make: Make) -> No
     await chat.read(runs[1])
 
 
-async def test_stop_reaches_the_answer_that_is_written_though_others_wait(make: Make) -> None:
-    chat, model = await queued(make, asyncio.Event())
+async def test_stop_ends_the_running_answer_and_the_queued_ones(make: Make) -> None:
+    chat, model = queueing_chat(make, asyncio.Event())
     runs = [await chat.begin(text, text) for text in "abc"]
     await chat.reader(runs[0]).until("text-delta")
     assert await chat.stop()
@@ -155,15 +156,15 @@ async def test_stop_reaches_the_answer_that_is_written_though_others_wait(make: 
     assert len(model.requests) == 1
 
 
-async def test_stop_of_a_named_run_lets_the_queue_go_on(make: Make) -> None:
-    chat, _ = await queued(make, asyncio.Event())
+async def test_stop_of_a_named_run_lets_the_next_one_begin(make: Make) -> None:
+    chat, _ = queueing_chat(make, asyncio.Event())
     runs = [await chat.begin(text, text) for text in "ab"]
     await chat.reader(runs[0]).until("text-delta")
     assert await chat.stop(runs[0].id)
     assert (await chat.read(runs[1])).text == "b!"
 
 
-async def test_a_stopped_message_in_the_queue_does_not_hide_what_the_one_before_it_left(
+async def test_a_pending_call_is_sealed_though_the_next_message_was_stopped_in_the_queue(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "STOP_PATIENCE", 0.05)
@@ -183,8 +184,8 @@ async def test_a_stopped_message_in_the_queue_does_not_hide_what_the_one_before_
     assert_legal(model.requests[-1])
 
 
-async def test_stop_reaches_an_answer_that_waits_to_be_made_anew(make: Make) -> None:
-    chat, model = await queued(make, asyncio.Event())
+async def test_stop_ends_a_queued_regeneration(make: Make) -> None:
+    chat, model = queueing_chat(make, asyncio.Event())
     first = await chat.begin("a", "a")
     await chat.reader(first).until("text-delta")
     second = await chat.begin("a", "a", trigger="regenerate-message", replaces=first.message_id)
@@ -195,8 +196,8 @@ async def test_stop_reaches_an_answer_that_waits_to_be_made_anew(make: Make) -> 
     assert len(model.requests) == 1
 
 
-async def test_delete_ends_a_queue(make: Make) -> None:
-    chat, model = await queued(make, asyncio.Event())
+async def test_delete_ends_queued_runs(make: Make) -> None:
+    chat, model = queueing_chat(make, asyncio.Event())
     runs = [await chat.begin(text, text) for text in "ab"]
     await chat.reader(runs[0]).until("text-delta")
     async with asyncio.timeout(PATIENCE):
@@ -205,8 +206,7 @@ async def test_delete_ends_a_queue(make: Make) -> None:
     assert len(model.requests) == 1
 
 
-async def test_close_ends_a_queue(make: Make) -> None:
-    chat, _ = await queued(make, asyncio.Event())
+async def test_close_ends_queued_runs(make: Make) -> None:
     chat = make(by_question(a=[Say("one "), Wait(asyncio.Event())], b=[Say("b!")]), on_busy="queue", drain=0.01)
     runs = [await chat.begin(text, text) for text in "ab"]
     await chat.reader(runs[0]).until("text-delta")
@@ -215,9 +215,9 @@ async def test_close_ends_a_queue(make: Make) -> None:
     assert not any(run.active for run in runs)
 
 
-async def test_an_edit_in_the_queue_does_not_make_what_waits_behind_it_run_twice(make: Make) -> None:
+async def test_a_message_queued_behind_an_edit_runs_once(make: Make) -> None:
     held = asyncio.Event()
-    chat, model = await queued(make, held)
+    chat, model = queueing_chat(make, held)
     held.set()
     await chat.say("a", "a")
     held.clear()

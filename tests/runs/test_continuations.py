@@ -1,4 +1,4 @@
-"""How a message goes on after an answer: followed, repeated, asked for in the middle; and in agents of agents."""
+"""Continuations: read from the start or in the middle, requested twice, and in agents with sub-agents."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,23 +19,23 @@ from tests.support.gated_tools import Till, assert_history_matches, clock
 from tests.support.pages import Page, refused
 from tests.support.payments import PAY, model_calling
 
-old_kinds = pytest.mark.filterwarnings("ignore:.*deprecated in favor of Workflow:DeprecationWarning")
+agents_before_workflows = pytest.mark.filterwarnings("ignore:.*deprecated in favor of Workflow:DeprecationWarning")
 
 
 def office(kind: str, *members: LlmAgent) -> Any:
-    """Agents in a row or side by side, the way ADK had it before workflows."""
+    """Return agents in sequence or in parallel, the way ADK had it before workflows."""
     return getattr(adk_agents, kind)(name="office", sub_agents=list(members))
 
 
-async def whole(page: Page, run: Any) -> dict[str, Any]:
-    """The message of somebody who comes with nothing."""
+async def whole_message(page: Page, run: Any) -> dict[str, Any]:
+    """Return the message of a reader that has nothing of it."""
     answer = Answer(run)
     async for batch in page.bridge.reading(run, whole=True).batches:
         answer.data += batch.entries
     return plain(fold(answer.chunks))
 
 
-async def test_an_answer_that_comes_before_the_asking_run_has_ended(open_page: Open) -> None:
+async def test_an_approval_that_comes_before_the_asking_run_has_ended_is_continued_with(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     async with page.chat_events() as events:
@@ -52,7 +52,7 @@ async def test_an_answer_that_comes_before_the_asking_run_has_ended(open_page: O
 
 
 class HeldLog(MemoryStreamLog):
-    """Keeps a run from ending once it has asked, until somebody wants to end it."""
+    """A log in which the run that sends an approval request goes on only when it is asked to end."""
 
     def __init__(self) -> None:
         super().__init__(ttl=60)
@@ -67,7 +67,7 @@ class HeldLog(MemoryStreamLog):
 
 
 @pytest.mark.parametrize("way", ["message", "stop"])
-async def test_what_comes_before_the_asking_run_has_ended(open_page: Open, way: str) -> None:
+async def test_a_message_or_a_stop_before_the_asking_run_has_ended_voids_its_call(open_page: Open, way: str) -> None:
     till, log = Till(), HeldLog()
     model = ScriptedModel(
         script=lambda request: [PAY] if texts_in(request.contents) == [("user", "pay")] else [Say("ok")]
@@ -92,7 +92,7 @@ async def test_what_comes_before_the_asking_run_has_ended(open_page: Open, way: 
     assert words == (STOPPED if way == "stop" else SUPERSEDED)
 
 
-async def test_somebody_who_comes_in_the_middle_gets_the_whole_message(open_page: Open) -> None:
+async def test_a_reader_that_joins_a_continuation_gets_the_whole_message(open_page: Open) -> None:
     till = Till()
     go_on = asyncio.Event()
     model = ScriptedModel(turns=[[Say("Paying. "), PAY], [Say("It is "), Wait(go_on), Say("done.")]])
@@ -102,54 +102,54 @@ async def test_somebody_who_comes_in_the_middle_gets_the_whole_message(open_page
     await page.chat.reader(run).until("text-delta")
     history = await page.chat.messages()
     assert [message["role"] for message in history] == ["user"]
-    reading = asyncio.create_task(whole(page, run))
+    reading = asyncio.create_task(whole_message(page, run))
     go_on.set()
     await page.follow(run)
     assert await reading == page.last
-    assert await whole(page, run) == page.last
+    assert await whole_message(page, run) == page.last
     await assert_history_matches(page, model)
 
 
-async def test_behind_what_was_before_comes_what_is_new(open_page: Open) -> None:
+async def test_a_reader_that_has_the_message_so_far_goes_on_without_a_second_start(open_page: Open) -> None:
     page = open_page(model_calling(PAY), Till().pay)
     await page.say("pay")
     run = await page.approve("c1").post()
     new = (await page.follow(run)).data
     assert run.before
-    assert (await page.chat.read(run, -1)).data == new[1:], "what was before has its `start`"
+    assert (await page.chat.read(run, -1)).data == new[1:], "the message so far has a `start`"
     assert (await page.chat.read(run, -2)).types[1:] == (await page.chat.read(run, -1)).types
 
 
-async def test_the_users_message_posted_again_while_its_call_waits(open_page: Open) -> None:
+async def test_a_user_message_sent_again_while_its_call_is_pending_runs_nothing(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
     again = await page.bridge.start("ann", page.chat.turn("pay", "u1"))
-    assert await whole(page, again) == page.last
+    assert await whole_message(page, again) == page.last
     assert (till.paid, len(model.requests)) == ([], 1)
 
 
-async def test_the_users_message_posted_again_after_its_call_was_paid(open_page: Open) -> None:
+async def test_a_user_message_sent_again_after_its_call_was_executed_runs_nothing(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
     await page.approve("c1").send()
     again = await page.bridge.start("ann", page.chat.turn("pay", "u1"))
-    assert await whole(page, again) == page.last
+    assert await whole_message(page, again) == page.last
     assert (till.paid, len(model.requests)) == ([5], 2)
 
 
-async def test_the_stream_of_half_an_answer_is_whole_for_who_comes_later(open_page: Open) -> None:
+async def test_a_reader_that_joins_after_one_of_two_answers_gets_the_whole_message(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY, Call("clock", {"zone": "UTC"}, "t1"))
     page = open_page(model, till.pay, clock)
     await page.say("go")
-    shown = page.last
+    before = page.last
     run = await page.approve("c1").post()
-    assert await whole(page, run) == shown
+    assert await whole_message(page, run) == before
 
 
-@old_kinds
-async def test_a_sequence_goes_on_with_its_second_agent(open_page: Open) -> None:
+@agents_before_workflows
+async def test_a_sequential_agent_goes_on_with_its_second_agent_after_an_approval(open_page: Open) -> None:
     till = Till()
     payer_model, clerk_model = model_calling(PAY), ScriptedModel(script=lambda _: [Say("Filed.")])
     payer = LlmAgent(name="payer", model=payer_model, tools=[till.pay])
@@ -158,15 +158,15 @@ async def test_a_sequence_goes_on_with_its_second_agent(open_page: Open) -> None
     await page.say("pay")
     assert page.calls == {"c1": "approval-requested"}
     assert clerk_model.requests == []
-    told = await page.approve("c1").send()
+    answer = await page.approve("c1").send()
     assert till.paid == [5]
-    assert told.text == "Done.Filed."
+    assert answer.text == "Done.Filed."
     await assert_history_matches(page, payer_model)
     assert len(clerk_model.requests) == 1
 
 
-@old_kinds
-async def test_the_second_agent_of_a_sequence_asks(open_page: Open) -> None:
+@agents_before_workflows
+async def test_the_second_agent_of_a_sequential_agent_can_ask(open_page: Open) -> None:
     till = Till()
     clerk_model = ScriptedModel(script=lambda _: [Say("Filed.")])
 
@@ -180,15 +180,15 @@ async def test_the_second_agent_of_a_sequence_asks(open_page: Open) -> None:
     page = open_page(office("SequentialAgent", clerk, payer))
     await page.say("pay")
     assert page.calls == {"c1": "approval-requested"}
-    told = await page.deny("c1").send()
-    assert (told.text, till.paid) == ("Done.", [])
+    answer = await page.deny("c1").send()
+    assert (answer.text, till.paid) == ("Done.", [])
     await assert_history_matches(page, payer_model)
     assert len(clerk_model.requests) == 1
 
 
-@old_kinds
+@agents_before_workflows
 @pytest.mark.parametrize("approved", [True, False])
-async def test_one_of_two_agents_side_by_side_asks(open_page: Open, approved: bool) -> None:
+async def test_one_of_two_parallel_agents_can_ask(open_page: Open, approved: bool) -> None:
     till = Till()
     payer_model, clerk_model = model_calling(PAY), ScriptedModel(script=lambda _: [Say("Filed.")])
     payer = LlmAgent(name="payer", model=payer_model, tools=[till.pay])
@@ -197,15 +197,15 @@ async def test_one_of_two_agents_side_by_side_asks(open_page: Open, approved: bo
     await page.say("pay")
     assert page.calls == {"c1": "approval-requested"}
     assert len(clerk_model.requests) == 1
-    told = await page.approve("c1", approved=approved).send()
+    answer = await page.approve("c1", approved=approved).send()
     assert till.paid == ([5] if approved else [])
-    assert told.text == "Done."
+    assert answer.text == "Done."
     assert len(clerk_model.requests) == 1
     await assert_history_matches(page, payer_model)
 
 
-@old_kinds
-async def test_two_agents_side_by_side_ask(open_page: Open) -> None:
+@agents_before_workflows
+async def test_two_parallel_agents_can_ask(open_page: Open) -> None:
     till = Till()
     models = [model_calling(Call("pay", {"amount": amount}, f"c{amount}")) for amount in (5, 6)]
     agents = [LlmAgent(name=f"payer{n}", model=model, tools=[till.pay]) for n, model in enumerate(models)]
@@ -219,7 +219,7 @@ async def test_two_agents_side_by_side_ask(open_page: Open) -> None:
         await assert_history_matches(page, model)
 
 
-async def test_an_answer_for_a_chat_that_never_was(open_page: Open) -> None:
+async def test_an_answer_for_a_chat_that_does_not_exist_is_refused(open_page: Open) -> None:
     page = open_page(model_calling(PAY), Till().pay)
     status, _ = await refused(page.answer("c1", approved=True))
     assert status == 404

@@ -1,4 +1,4 @@
-"""A server that dies in the middle of an answer: what the one that comes back makes of the stream and of the chat."""
+"""A server that dies while it answers: how the next one ends the stream and the turn."""
 
 from pathlib import Path
 
@@ -21,15 +21,16 @@ STOPPED = "The server stopped before this answer was finished. Ask again to go o
 HELLO = msgspec.msgpack.encode(("hello?",))
 
 
-async def begun(folder: Path, question: bytes = b"", number: int = 1) -> None:
-    """A run whose server died before ADK had stored anything of it."""
+async def leave_unfinished_run(folder: Path, question: bytes = b"", number: int = 1) -> None:
+    """Write the stream of a run whose server died before ADK had stored anything of it."""
     log = SqliteStreamLog(folder / "state.db", ttl=60)
     await log.open(RunHead(f"run-{number}", "ann", "chat", f"msg-{number}", "u1"), question=question)
     await log.append(f"run-{number}", encode_chunks([Start(message_id=f"msg-{number}")]))
     await log.aclose()
 
 
-async def rest(chat: Chat) -> list[dict[str, object]]:
+async def read_rest(chat: Chat) -> list[dict[str, object]]:
+    """Return the chunks of run-1 after its `start`."""
     reading = await chat.bridge.follow("ann", "chat", Position("run-1", 0))
     assert reading is not None
     entries = [entry async for batch in reading.batches for entry in batch.entries]
@@ -38,19 +39,19 @@ async def rest(chat: Chat) -> list[dict[str, object]]:
 
 
 async def test_a_message_that_did_not_reach_the_agent_is_kept_and_can_be_sent_again(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path, HELLO)
+    await leave_unfinished_run(tmp_path, HELLO)
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
-    assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert await read_rest(chat) == [{"type": "error", "errorText": STOPPED}]
     assert await chat.texts() == [("user", "hello?"), ("assistant", "")]
     assert (await chat.messages())[1]["id"] == "msg-1"
     assert (await chat.say("hello?", "u1")).text == "Hi."
     assert await chat.texts() == [("user", "hello?"), ("assistant", "Hi.")]
-    assert (await chat.say("hello?", "u1")).text == "Hi.", "and now it is a repetition"
+    assert (await chat.say("hello?", "u1")).text == "Hi.", "the second request is a repeated one"
     assert len(await chat.messages()) == 2
 
 
-async def test_the_message_of_a_run_whose_server_died_is_closed_before_it_is_read(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path, HELLO)
+async def test_a_run_whose_server_died_is_closed_before_its_message_is_read(make: Make, tmp_path: Path) -> None:
+    await leave_unfinished_run(tmp_path, HELLO)
     chat = make(ScriptedModel(turns=[]))
     reading = await chat.bridge.follow("ann", "chat", run="run-1")
     assert reading is not None
@@ -58,8 +59,8 @@ async def test_the_message_of_a_run_whose_server_died_is_closed_before_it_is_rea
     assert chunks == [{"type": "start", "messageId": "msg-1"}, {"type": "error", "errorText": STOPPED}]
 
 
-async def test_it_is_still_so_after_one_more_restart(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path, HELLO)
+async def test_a_message_that_did_not_reach_the_agent_is_kept_over_another_restart(make: Make, tmp_path: Path) -> None:
+    await leave_unfinished_run(tmp_path, HELLO)
     first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     await first.texts()
     await first.bridge.close()
@@ -68,16 +69,16 @@ async def test_it_is_still_so_after_one_more_restart(make: Make, tmp_path: Path)
     assert [text_of(message) for message in await chat.messages()] == ["hello?", "", "and now?", "Hi."]
 
 
-async def test_a_message_that_was_too_large_to_keep_is_not_told_of(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path)
+async def test_a_message_that_was_too_large_to_keep_is_not_in_history(make: Make, tmp_path: Path) -> None:
+    await leave_unfinished_run(tmp_path)
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
-    assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert await read_rest(chat) == [{"type": "error", "errorText": STOPPED}]
     assert (await chat.say("hello?", "u1")).text == "Hi."
     assert await chat.texts() == [("user", "hello?"), ("assistant", "Hi.")]
 
 
-async def test_at_the_start_every_cut_off_run_is_closed(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path, HELLO)
+async def test_a_server_that_starts_closes_every_run_that_was_cut_off(make: Make, tmp_path: Path) -> None:
+    await leave_unfinished_run(tmp_path, HELLO)
     chat = make(ScriptedModel(turns=[]))
     chat.bridge.watch()
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
@@ -85,42 +86,42 @@ async def test_at_the_start_every_cut_off_run_is_closed(make: Make, tmp_path: Pa
     await log.aclose()
 
 
-async def test_a_message_that_was_cut_off_twice_is_there_once(make: Make, tmp_path: Path) -> None:
-    await begun(tmp_path, HELLO)
+async def test_a_message_that_was_cut_off_twice_is_in_history_once(make: Make, tmp_path: Path) -> None:
+    await leave_unfinished_run(tmp_path, HELLO)
     first = make(ScriptedModel(turns=[]))
     assert await first.texts() == [("user", "hello?"), ("assistant", "")]
     await first.bridge.close()
-    await begun(tmp_path, HELLO, 2)
+    await leave_unfinished_run(tmp_path, HELLO, 2)
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     assert [message["id"] for message in await chat.messages()] == ["u1", "msg-2"]
     assert (await chat.say("hello?", "u1")).text == "Hi."
 
 
-async def test_a_new_answer_that_never_began_leaves_the_old_one(make: Make, tmp_path: Path) -> None:
+async def test_a_repeated_message_that_was_cut_off_leaves_the_stored_answer(make: Make, tmp_path: Path) -> None:
     first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     await first.say("hello?", "u1")
     await first.bridge.close()
-    await begun(tmp_path, HELLO)
+    await leave_unfinished_run(tmp_path, HELLO)
     chat = make(ScriptedModel(script=lambda _: [Say("Hello.")]))
-    assert await rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert await read_rest(chat) == [{"type": "error", "errorText": STOPPED}]
     assert await chat.texts() == [("user", "hello?"), ("assistant", "Hi.")]
 
 
-async def test_an_answer_that_went_on_and_was_cut_off(make: Make, tmp_path: Path) -> None:
+async def test_a_continuation_that_was_cut_off_at_its_start_only_gets_an_end(make: Make, tmp_path: Path) -> None:
     first = make(ScriptedModel(turns=[[Say("One moment. "), Call("pay", {"amount": 5}, "c1")]]), Till().pay)
     before = (await first.say("pay", "u1")).data[:-1]
-    shown = (await first.messages())[1]
+    message = (await first.messages())[1]
     await first.bridge.close()
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
-    await log.open(RunHead("run-1", "ann", "chat", shown["id"], "u1", before=len(before)), before)
-    await log.append("run-1", encode_chunks([Start(message_id=shown["id"])]))
+    await log.open(RunHead("run-1", "ann", "chat", message["id"], "u1", before=len(before)), before)
+    await log.append("run-1", encode_chunks([Start(message_id=message["id"])]))
     await log.aclose()
     chat = make(ScriptedModel(turns=[]), Till().pay)
-    assert [chunk["type"] for chunk in await rest(chat)] == ["finish"], "all else was shown before"
-    assert (await chat.messages())[1] == shown
+    assert [chunk["type"] for chunk in await read_rest(chat)] == ["finish"], "everything else is in the log"
+    assert (await chat.messages())[1] == message
 
 
-async def test_a_stream_that_cannot_be_understood_does_not_lock_its_chat(make: Make, tmp_path: Path) -> None:
+async def test_a_stream_that_cannot_be_decoded_does_not_block_its_chat(make: Make, tmp_path: Path) -> None:
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
     await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), question=HELLO)
     await log.append("run-1", [b'{"type":"start","messageId":"msg-1"}', b'{"type":"of-tomorrow"}'])
@@ -134,8 +135,8 @@ async def test_a_stream_that_cannot_be_understood_does_not_lock_its_chat(make: M
 async def test_a_stream_whose_beginning_is_no_longer_kept_ends_with_the_error(make: Make, tmp_path: Path) -> None:
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60, max_run_bytes=200)
     await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), question=HELLO)
-    said = [TextDelta(id="text-1", delta=f"{number} ") for number in range(20)]
-    await log.append("run-1", encode_chunks([Start(message_id="msg-1"), TextStart(id="text-1"), *said]))
+    deltas = [TextDelta(id="text-1", delta=f"{number} ") for number in range(20)]
+    await log.append("run-1", encode_chunks([Start(message_id="msg-1"), TextStart(id="text-1"), *deltas]))
     await log.aclose()
     chat = make(ScriptedModel(turns=[]))
     assert await chat.texts() == [("user", "hello?"), ("assistant", "")]
@@ -147,7 +148,7 @@ async def test_a_stream_whose_beginning_is_no_longer_kept_ends_with_the_error(ma
     await log.aclose()
 
 
-async def test_a_continuation_that_had_written_nothing_ends_like_any_other(make: Make, tmp_path: Path) -> None:
+async def test_a_continuation_that_had_written_nothing_has_one_start_and_an_end(make: Make, tmp_path: Path) -> None:
     first = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
     message = (await first.say("hello?", "u1")).run.message_id
     await first.bridge.close()
@@ -158,7 +159,7 @@ async def test_a_continuation_that_had_written_nothing_ends_like_any_other(make:
     chat = make(ScriptedModel(turns=[]))
     reading = await chat.bridge.follow("ann", "chat", Position("run-9", -3))
     assert reading is not None
-    told = [msgspec.json.decode(entry)["type"] async for batch in reading.batches for entry in batch.entries]
-    assert told[:2] == ["text-start", "text-delta"]
-    assert told.count("start") == 0
-    assert told[-1] in ("finish", "error")
+    kinds = [msgspec.json.decode(entry)["type"] async for batch in reading.batches for entry in batch.entries]
+    assert kinds[:2] == ["text-start", "text-delta"]
+    assert kinds.count("start") == 0
+    assert kinds[-1] in ("finish", "error")

@@ -1,4 +1,4 @@
-"""Approved with other arguments: what runs, what the model and the person are told, what the audit keeps."""
+"""Approvals with edited arguments: in the tool, the model's next request, history and the audit."""
 
 from typing import Any
 
@@ -13,18 +13,19 @@ from tests.support.pages import Page, comparable_chunks, refused
 from tests.support.payments import PAY, model_calling
 
 
-def about(page: Page) -> dict[str, Any]:
+def approval_data(page: Page) -> dict[str, Any]:
+    """Return the `data-approval` part of the last message."""
     return next(part["data"] for part in page.last["parts"] if part["type"] == "data-approval")
 
 
-async def test_the_edit_is_what_runs(open_page: Open) -> None:
+async def test_edited_arguments_are_executed(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay 5")
-    told = await page.answer_and_follow("c1", approved=True, args={"amount": 4})
+    answer = await page.answer_and_follow("c1", approved=True, args={"amount": 4})
     assert till.paid == [4]
     edited = {"toolCallId": "c1", "scopes": ["once", "chat", "always"], "edited": {"amount": 4}}
-    assert comparable_chunks(page, told)[:4] == [
+    assert comparable_chunks(page, answer)[:4] == [
         {"type": "start"},
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": True},
         {"type": "data-approval", "id": "ask c1", "data": edited},
@@ -38,7 +39,7 @@ async def test_the_edit_is_what_runs(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_the_model_is_told_what_really_ran(open_page: Open) -> None:
+async def test_the_model_reads_the_edited_arguments(open_page: Open) -> None:
     model = model_calling(PAY)
     page = open_page(model, Till().pay)
     await page.say("pay 5")
@@ -46,16 +47,16 @@ async def test_the_model_is_told_what_really_ran(open_page: Open) -> None:
     assert tool_responses(model.requests[-1]) == {"c1": {"paid": 4, "edited_arguments": {"amount": 4}}}
 
 
-async def test_a_reload_shows_the_edit(open_page: Open) -> None:
+async def test_edited_arguments_are_in_history(open_page: Open) -> None:
     page = open_page(model_calling(PAY), Till().pay)
     await page.say("pay 5")
     await page.answer_and_follow("c1", approved=True, args={"amount": 4})
     await page.reload()
-    assert about(page)["edited"] == {"amount": 4}
+    assert approval_data(page)["edited"] == {"amount": 4}
     assert page.part("c1")["input"] == {"amount": 5}
 
 
-async def test_both_versions_are_in_the_audit(open_page: Open) -> None:
+async def test_the_audit_has_original_and_edited_arguments(open_page: Open) -> None:
     page = open_page(model_calling(PAY), Till().pay)
     await page.say("pay 5")
     await page.answer_and_follow("c1", approved=True, args={"amount": 4})
@@ -65,14 +66,14 @@ async def test_both_versions_are_in_the_audit(open_page: Open) -> None:
     assert [line.outcome for line in rest] == ["waiting", "executed"]
 
 
-async def test_an_edit_while_another_call_still_waits_is_shown_on_reload(open_page: Open) -> None:
+async def test_an_edit_is_in_history_while_another_call_is_pending(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY, Call("pay", {"amount": 6}, "c2"))
     page = open_page(model, till.pay)
     await page.say("pay")
     await page.answer("c1", approved=True, args={"amount": 4})
     await page.reload()
     assert page.calls == {"c1": "approval-responded", "c2": "approval-requested"}
-    assert about(page)["edited"] == {"amount": 4}
+    assert approval_data(page)["edited"] == {"amount": 4}
     await page.approve("c2").send()
     assert till.paid == [4, 6]
     await assert_history_matches(page, model)
@@ -88,21 +89,23 @@ async def test_an_edit_while_another_call_still_waits_is_shown_on_reload(open_pa
         ({"amount": None}, "None"),
     ],
 )
-async def test_an_edit_that_does_not_fit_leaves_the_call_open(open_page: Open, args: Any, words: str) -> None:
+async def test_edited_arguments_that_do_not_fit_are_refused_and_the_call_stays_pending(
+    open_page: Open, args: Any, words: str
+) -> None:
     till, model = Till(), model_calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay 5")
-    status, told = await refused(page.answer("c1", approved=True, args=args))
+    status, message = await refused(page.answer("c1", approved=True, args=args))
     assert status == 422
-    assert told.startswith("These arguments do not fit the tool: ")
-    assert words in told
+    assert message.startswith("These arguments do not fit the tool: ")
+    assert words in message
     assert (till.paid, len(await page.pending())) == ([], 1)
     await page.approve("c1").send()
     assert till.paid == [5]
     await assert_history_matches(page, model)
 
 
-async def test_an_edit_that_the_policy_forbids_leaves_the_call_open(open_page: Open) -> None:
+async def test_edited_arguments_that_the_policy_forbids_are_refused_and_the_call_stays_pending(open_page: Open) -> None:
     till = Till()
     page = open_page(model_calling(PAY), till.pay, policy=Policy([Rule("pay", "deny", when={"amount": {"gt": 100}})]))
     await page.say("pay 5")
@@ -112,7 +115,7 @@ async def test_an_edit_that_the_policy_forbids_leaves_the_call_open(open_page: O
     assert till.paid == [100]
 
 
-async def test_an_edit_cannot_name_what_adk_gives_the_tool(open_page: Open) -> None:
+async def test_an_edit_cannot_set_the_tool_context(open_page: Open) -> None:
     till = Till()
     page = open_page(model_calling(Call("haggle", {"amount": 9}, "c1")), till.haggle)
     await page.say("haggle")
@@ -120,7 +123,7 @@ async def test_an_edit_cannot_name_what_adk_gives_the_tool(open_page: Open) -> N
     assert status == 422
 
 
-async def test_an_edit_of_a_call_that_asks_from_inside(open_page: Open) -> None:
+async def test_a_tool_that_requests_confirmation_itself_gets_the_edited_arguments(open_page: Open) -> None:
     till = Till()
     model = model_calling(Call("haggle", {"amount": 9}, "c1"))
     page = open_page(model, till.haggle)
@@ -131,7 +134,7 @@ async def test_an_edit_of_a_call_that_asks_from_inside(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_tool_that_gives_no_object(open_page: Open) -> None:
+async def test_the_edit_is_added_to_a_result_that_is_no_object(open_page: Open) -> None:
     def pay(amount: int) -> str:
         """Pay."""
         return f"paid {amount}"
@@ -144,7 +147,7 @@ async def test_a_tool_that_gives_no_object(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_an_edited_call_that_fails_is_a_failure(open_page: Open) -> None:
+async def test_an_edited_call_that_raises_has_failed(open_page: Open) -> None:
     def pay(amount: int) -> str:
         """Pay."""
         raise RuntimeError(f"cannot pay {amount}")
@@ -159,7 +162,7 @@ async def test_an_edited_call_that_fails_is_a_failure(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_an_edit_of_a_browser_call_is_what_the_browser_gets(open_page: Open) -> None:
+async def test_the_browser_gets_the_edited_arguments(open_page: Open) -> None:
     model = model_calling(Call("where", {"exact": True}, "c1"))
     page = open_page(model, where)
     await page.say("where?")
@@ -170,16 +173,16 @@ async def test_an_edit_of_a_browser_call_is_what_the_browser_gets(open_page: Ope
     await page.reload()
     assert page.part("c1")["input"] == {"exact": False}
     assert page.calls == {"c1": "input-available"}
-    assert about(page)["edited"] == {"exact": False}
+    assert approval_data(page)["edited"] == {"exact": False}
     assert (await page.pending())[0]["input"] == {"exact": False}
-    told = await page.give("c1", {"city": "Paris"}).send()
-    assert told.text == "Done."
+    answer = await page.give("c1", {"city": "Paris"}).send()
+    assert answer.text == "Done."
     assert tool_responses(model.requests[-1])["c1"]["city"] == "Paris"
     await assert_history_matches(page, model)
 
 
-async def test_a_stock_page_cannot_edit(open_page: Open) -> None:
-    """What it sends back must be what it was shown."""
+async def test_changed_arguments_from_a_stock_client_are_refused(open_page: Open) -> None:
+    """It sends the arguments back, and they must be those of the call."""
     till = Till()
     page = open_page(model_calling(PAY), till.pay)
     await page.say("pay 5")
@@ -190,7 +193,7 @@ async def test_a_stock_page_cannot_edit(open_page: Open) -> None:
     assert till.paid == []
 
 
-async def test_the_edit_that_was_answered_is_the_one_that_runs_after_a_restart(make: Make) -> None:
+async def test_after_a_restart_the_call_is_asked_again_and_the_last_edit_is_executed(make: Make) -> None:
     till, model = Till(), model_calling(PAY, Call("pay", {"amount": 6}, "c2"))
     page = Page(make(model, till.pay))
     await page.say("pay")
@@ -198,9 +201,9 @@ async def test_the_edit_that_was_answered_is_the_one_that_runs_after_a_restart(m
     await page.bridge.close()
     page = page.after_restart(make(model, till.pay))
     await page.reload()
-    # What had not reached the agent is asked again.
+    # Verdicts that had not reached the agent are asked for again.
     assert page.calls == {"c1": "approval-requested", "c2": "approval-requested"}
-    assert "edited" not in about(page)
+    assert "edited" not in approval_data(page)
     await page.answer("c1", approved=True, args={"amount": 3})
     await page.answer_and_follow("c2", approved=True)
     assert till.paid == [3, 6]

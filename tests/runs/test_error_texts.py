@@ -1,4 +1,4 @@
-"""What a person reads of a failure: one line, also where the developer may read the words of the exception."""
+"""The error text of a failure is one line, also with `error_detail`, which adds the text of the exception."""
 
 from collections.abc import AsyncGenerator
 
@@ -20,24 +20,24 @@ def boom() -> str:
 
 
 class Breaking(BaseAgent):
-    """Fails by itself, not by its model."""
+    """An agent that raises before it asks its model."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         raise RuntimeError("cannot begin")
         yield
 
 
-async def test_a_tool(make: Make) -> None:
+async def test_the_error_of_a_tool_is_one_line(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Call("boom")], [Say("Well.")]]), boom, error_detail=True)
     [part] = tool_parts((await chat.say("break")).message)
     assert part["errorText"] == "RuntimeError: cannot reach the till"
 
 
-async def test_a_model(make: Make) -> None:
+async def test_the_error_of_a_model_is_one_line(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Fail(ValueError("out of words"))]]), error_detail=True)
     assert (await chat.say("break")).plain[-1]["errorText"] == "The agent could not answer: ValueError: out of words"
 
 
-async def test_an_agent(make: Make) -> None:
+async def test_the_error_of_an_agent_is_one_line(make: Make) -> None:
     chat = make(Breaking(name="breaking"), error_detail=True)
     assert (await chat.say("break")).plain[-1]["errorText"] == "The agent could not answer: RuntimeError: cannot begin"

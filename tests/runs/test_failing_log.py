@@ -1,4 +1,4 @@
-"""A stream log that is away: what is asked fails, and nothing is left running."""
+"""A stream log that fails: requests fail, and no run is left."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ class FailingLog(MemoryStreamLog):
         self.failing: set[str] = set()
 
     async def append(self, run: str, entries: Sequence[bytes]) -> None:
-        self._answer("append")
+        self._check("append")
         await super().append(run, entries)
 
     async def close(self, run: str) -> None:
-        self._answer("close")
+        self._check("close")
         await super().close(run)
 
-    def _answer(self, operation: str) -> None:
+    def _check(self, operation: str) -> None:
         if operation in self.failing:
             raise OSError("away")
 
@@ -41,7 +41,7 @@ async def close(chat: Chat) -> None:
         await chat.bridge.close()
 
 
-async def test_a_start_that_cannot_be_written_fails_and_leaves_nothing(make: Make) -> None:
+async def test_a_run_whose_start_cannot_be_written_fails_and_leaves_no_run(make: Make) -> None:
     log = FailingLog()
     chat = make(echo(), stream_log=log)
     log.failing = {"append"}
@@ -58,7 +58,7 @@ async def test_a_start_that_cannot_be_written_fails_and_leaves_nothing(make: Mak
 
 
 @pytest.mark.parametrize("failing", [{"append"}, {"close"}, {"append", "close"}], ids=["append", "close", "both"])
-async def test_an_answer_whose_end_cannot_be_written_is_over(make: Make, failing: set[str]) -> None:
+async def test_a_run_whose_end_cannot_be_written_ends(make: Make, failing: set[str]) -> None:
     log, held = FailingLog(), asyncio.Event()
     chat = make(ScriptedModel(script=lambda _: [Say("one "), Wait(held)]), stream_log=log, drain=600)
     run = await chat.begin("a")
@@ -74,7 +74,7 @@ async def test_an_answer_whose_end_cannot_be_written_is_over(make: Make, failing
 
 
 @pytest.mark.parametrize("failing", [{"append"}, {"append", "close"}], ids=["append", "both"])
-async def test_who_reads_such_an_answer_comes_to_an_end(make: Make, failing: set[str]) -> None:
+async def test_a_reader_of_a_run_whose_end_cannot_be_written_comes_to_an_end(make: Make, failing: set[str]) -> None:
     log, held = FailingLog(), asyncio.Event()
     model = ScriptedModel(script=lambda _: [Say("one "), Wait(held)])
     chat = make(model, stream_log=log, heartbeat=0.01)

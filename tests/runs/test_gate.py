@@ -1,4 +1,4 @@
-"""A call that waits, what a person does about it, and what comes of it: in the stream, in history, for the model."""
+"""Approvals and denials of gated calls: in the stream, in history, at the model and in the audit."""
 
 import asyncio
 from typing import Any
@@ -34,12 +34,12 @@ QUESTION = [
 ALREADY = "This call was already answered."
 
 
-def paying() -> ScriptedModel:
+def paying_model() -> ScriptedModel:
     return ScriptedModel(turns=[[Say("Paying. "), PAY], [Say("Done.")], [Say("Bye.")]])
 
 
-async def test_a_question_then_yes(open_page: Open) -> None:
-    till, model = Till(), paying()
+async def test_an_approved_call_is_executed_and_the_message_continues(open_page: Open) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     asked = await page.say("pay 5")
     assert comparable_chunks(page, asked) == [
@@ -71,12 +71,12 @@ async def test_a_question_then_yes(open_page: Open) -> None:
     ]
 
 
-async def test_a_question_then_no(open_page: Open) -> None:
-    till, model = Till(), paying()
+async def test_a_denied_call_is_not_executed_and_the_message_continues(open_page: Open) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     await page.say("pay 5")
-    told = await page.deny("c1", reason="too much").send()
-    assert comparable_chunks(page, told) == [
+    answer = await page.deny("c1", reason="too much").send()
+    assert comparable_chunks(page, answer) == [
         START,
         {"type": "tool-approval-response", "approvalId": "ask c1", "approved": False, "reason": "too much"},
         {"type": "tool-output-denied", "toolCallId": "c1"},
@@ -89,8 +89,8 @@ async def test_a_question_then_no(open_page: Open) -> None:
     assert (await page.audit())[1:] == [("ann", "c1", "denied", "waiting"), ("ann", "c1", "denied", "not executed")]
 
 
-async def test_a_no_without_a_reason(open_page: Open) -> None:
-    model = paying()
+async def test_a_denial_needs_no_reason(open_page: Open) -> None:
+    model = paying_model()
     page = open_page(model, Till().pay)
     await page.say("pay 5")
     await page.deny("c1").send()
@@ -101,19 +101,19 @@ async def test_a_no_without_a_reason(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_an_answer_through_the_calls_route_lets_the_message_go_on(open_page: Open, approved: bool) -> None:
-    till, model = Till(), paying()
+async def test_an_answer_by_the_calls_route_continues_the_message(open_page: Open, approved: bool) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     await page.say("pay 5")
-    told = await page.answer_and_follow("c1", approved=approved, reason="because")
-    assert told.text == "Done."
+    answer = await page.answer_and_follow("c1", approved=approved, reason="because")
+    assert answer.text == "Done."
     assert page.calls == {"c1": "output-available" if approved else "output-denied"}
     assert till.paid == ([5] if approved else [])
     await assert_history_matches(page, model)
 
 
-async def test_what_waits_is_in_history_and_in_the_list(open_page: Open) -> None:
-    page = open_page(paying(), Till().pay)
+async def test_pending_calls_are_in_history_and_in_the_chat_list(open_page: Open) -> None:
+    page = open_page(paying_model(), Till().pay)
     await page.say("pay 5")
     [pending] = await page.pending()
     ask = page.part("c1")["approval"]["id"]
@@ -138,8 +138,8 @@ async def test_what_waits_is_in_history_and_in_the_list(open_page: Open) -> None
     }
 
 
-async def test_the_same_post_again_is_told_what_came_of_it_and_pays_once(open_page: Open) -> None:
-    till, model = Till(), paying()
+async def test_a_repeated_request_gets_the_same_stream_and_executes_once(open_page: Open) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     await page.say("pay 5")
     tab = page.approve("c1").another_tab()
@@ -150,8 +150,8 @@ async def test_the_same_post_again_is_told_what_came_of_it_and_pays_once(open_pa
     assert len(model.requests) == 2
 
 
-async def test_tabs_and_phones_approve_at_once(open_page: Open) -> None:
-    till, model = Till(), paying()
+async def test_many_approvals_at_once_execute_a_call_once(open_page: Open) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     await page.say("pay 5")
     tabs = [page.another_tab().approve("c1") for _ in range(3)]
@@ -162,8 +162,8 @@ async def test_tabs_and_phones_approve_at_once(open_page: Open) -> None:
     assert [tab.last for tab in tabs] == [stored] * 3
 
 
-async def test_one_tab_approves_and_the_other_denies(open_page: Open) -> None:
-    till, model = Till(), paying()
+async def test_the_first_of_two_verdicts_wins(open_page: Open) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     await page.say("pay 5")
     other = page.another_tab()
@@ -174,8 +174,8 @@ async def test_one_tab_approves_and_the_other_denies(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_post_while_the_call_runs_follows_it(open_page: Open) -> None:
-    till, model = Till(), paying()
+async def test_a_repeated_request_follows_the_run_that_executes_the_call(open_page: Open) -> None:
+    till, model = Till(), paying_model()
     go_on = till.pause(5)
     page = open_page(model, till.pay)
     await page.say("pay 5")
@@ -193,8 +193,8 @@ async def test_a_post_while_the_call_runs_follows_it(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_answers_that_change_nothing_are_not_told_for_ever(open_page: Open) -> None:
-    till, model = Till(), paying()
+async def test_answers_that_change_nothing_are_refused_after_three_times(open_page: Open) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     await page.say("pay 5")
     tab = page.approve("c1").another_tab()
@@ -209,7 +209,7 @@ async def test_answers_that_change_nothing_are_not_told_for_ever(open_page: Open
 
 
 def tampered(page: Page, **changes: Any) -> Page:
-    """The page of somebody who approves something else than was asked."""
+    """Return a page that approves another call, other arguments or another message than the server asked about."""
     tab = page.another_tab().approve("c1")
     part: Any = tab.messages[-1].parts[2]
     for name, value in changes.items():
@@ -233,8 +233,10 @@ def tampered(page: Page, **changes: Any) -> Page:
         {"tool_call_id": "c2"},
     ],
 )
-async def test_an_approval_of_something_else_pays_nothing(open_page: Open, changes: dict[str, Any]) -> None:
-    till, model = Till(), paying()
+async def test_an_approval_that_does_not_match_the_call_executes_nothing(
+    open_page: Open, changes: dict[str, Any]
+) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     await page.say("pay 5")
     tab = tampered(page, **changes)
@@ -248,8 +250,8 @@ async def test_an_approval_of_something_else_pays_nothing(open_page: Open, chang
     assert till.paid == [5]
 
 
-async def test_nobody_else_answers_it(open_page: Open) -> None:
-    till, model = Till(), paying()
+async def test_another_user_or_chat_cannot_answer_a_call(open_page: Open) -> None:
+    till, model = Till(), paying_model()
     page = open_page(model, till.pay)
     await page.say("pay 5")
     for chat in (Chat(page.bridge, user="eve"), Chat(page.bridge, "other")):
@@ -262,8 +264,7 @@ async def test_nobody_else_answers_it(open_page: Open) -> None:
     assert len(await page.pending()) == 1
 
 
-async def test_an_approval_without_its_question_executes_nothing(open_page: Open) -> None:
-    """A call that nobody asked about: there is nothing to approve."""
+async def test_an_answer_to_a_call_that_was_not_asked_about_is_refused(open_page: Open) -> None:
     till = Till()
     page = open_page(ScriptedModel(turns=[[PAY], [Say("Done.")]]), till.plain)
     await page.say("pay 5")
@@ -273,12 +274,12 @@ async def test_an_approval_without_its_question_executes_nothing(open_page: Open
     assert till.paid == [5]
 
 
-async def test_a_tool_that_raises_is_a_result_like_any_other(open_page: Open) -> None:
+async def test_an_approved_call_that_raises_has_an_error_as_its_result(open_page: Open) -> None:
     def pay(amount: int) -> str:
         """Pay."""
         raise RuntimeError("the till is jammed")
 
-    model = paying()
+    model = paying_model()
     page = open_page(model, FunctionTool(pay, require_confirmation=True), error_detail=True)
     await page.say("pay 5")
     await page.approve("c1").send()
@@ -288,7 +289,7 @@ async def test_a_tool_that_raises_is_a_result_like_any_other(open_page: Open) ->
     assert tool_responses(model.requests[-1]) == {"c1": {"error": "RuntimeError: the till is jammed"}}
 
 
-async def test_a_model_that_fails_after_the_payment_does_not_pay_again(open_page: Open) -> None:
+async def test_a_repeated_request_after_a_failed_model_executes_nothing_again(open_page: Open) -> None:
     till = Till()
     failing = [True]
 
@@ -301,16 +302,16 @@ async def test_a_model_that_fails_after_the_payment_does_not_pay_again(open_page
     page = open_page(model, till.pay)
     await page.say("pay 5")
     tab = page.approve("c1").another_tab()
-    told = await page.send()
-    assert told.types[-1] == "error"
+    answer = await page.send()
+    assert answer.types[-1] == "error"
     assert page.calls == {"c1": "output-available"}
     again = await tab.send()
-    assert again.plain == told.plain
+    assert again.plain == answer.plain
     assert till.paid == [5]
     await assert_history_matches(page, model)
 
 
-async def test_a_gated_call_in_a_later_step_of_the_same_message(open_page: Open) -> None:
+async def test_a_later_step_of_the_same_message_can_ask_again(open_page: Open) -> None:
     till = Till()
     model = ScriptedModel(turns=[[PAY], [Say("And "), Call("pay", {"amount": 6}, "c2")], [Say("Done.")]])
     page = open_page(model, till.pay)
@@ -329,8 +330,8 @@ async def test_a_gated_call_in_a_later_step_of_the_same_message(open_page: Open)
     await assert_history_matches(page, model)
 
 
-async def test_the_news_of_a_question_and_its_answer(open_page: Open) -> None:
-    page = open_page(paying(), Till().pay)
+async def test_chat_events_report_an_approval_request_and_its_answer(open_page: Open) -> None:
+    page = open_page(paying_model(), Till().pay)
     async with page.chat_events() as events:
         await page.say("pay 5")
         await events.until("run-ended")
@@ -351,8 +352,8 @@ async def test_the_news_of_a_question_and_its_answer(open_page: Open) -> None:
     ]
 
 
-async def test_news_are_for_their_user_only(open_page: Open) -> None:
-    page = open_page(paying(), Till().pay)
+async def test_chat_events_go_to_their_user_only(open_page: Open) -> None:
+    page = open_page(paying_model(), Till().pay)
     eve = Page(Chat(page.bridge, user="eve"))
     async with eve.chat_events() as hers:
         await page.say("pay 5")
@@ -361,9 +362,9 @@ async def test_news_are_for_their_user_only(open_page: Open) -> None:
     assert [item.type for item in hers.received] == ["run-started", "chat-updated", "call-asked", "run-ended"]
 
 
-async def test_two_users_with_the_same_chat_and_call_id_never_meet(open_page: Open) -> None:
+async def test_two_users_with_the_same_chat_and_call_id_are_kept_apart(open_page: Open) -> None:
     till = Till()
-    page = open_page(paying(), till.pay)
+    page = open_page(paying_model(), till.pay)
     eve = Page(Chat(page.bridge, user="eve"))
     await page.say("pay 5")
     await eve.say("pay 5")
@@ -375,7 +376,7 @@ async def test_two_users_with_the_same_chat_and_call_id_never_meet(open_page: Op
     assert eve.calls == {"c1": "output-denied"}
 
 
-async def test_a_model_that_numbers_its_calls_anew_each_turn(make: Make) -> None:
+async def test_a_call_id_may_be_used_again_in_a_later_turn(make: Make) -> None:
     """Not every provider gives a call an id that is new in the chat."""
     till = Till()
     model = ScriptedModel(turns=[[PAY], [Say("Done.")], [Call("pay", {"amount": 6}, "c1")], [Say("Again.")]])

@@ -1,4 +1,4 @@
-"""How runs with gated calls end when the end itself is disturbed."""
+"""Runs with gated calls that are stopped, or lose the gate's store, while they end."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.support.pages import Page
 from tests.support.payments import PAY
 
 
-class Trouble(MemoryGateStore):
+class UnreliableStore(MemoryGateStore):
     """A store that does not answer, or answers too late."""
 
     def __init__(self) -> None:
@@ -29,22 +29,22 @@ class Trouble(MemoryGateStore):
         self.late: asyncio.Event | None = None
 
     async def get(self, user: str, chat: str, call: str) -> CallRow | None:
-        await self._trouble()
+        await self._check()
         return await super().get(user, chat, call)
 
     async def find(self, user: str, states: Any, chat: str | None = None) -> list[CallRow]:
-        await self._trouble()
+        await self._check()
         return await super().find(user, states, chat)
 
-    async def _trouble(self) -> None:
+    async def _check(self) -> None:
         if self.away:
             raise Unavailable("away")
         if self.late is not None:
             await self.late.wait()
 
 
-class Waiting(MemoryGateStore):
-    """A store that is slow when the run is about to end with a call that waits."""
+class SlowStore(MemoryGateStore):
+    """A store that answers late while the run that asks is about to end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,8 +61,8 @@ class Waiting(MemoryGateStore):
 
 
 @pytest.mark.parametrize("words", [SUPERSEDED, STOPPED])
-async def test_what_comes_while_a_run_ends_with_a_question(make: Make, words: str) -> None:
-    store = Waiting()
+async def test_a_message_or_a_stop_while_the_asking_run_ends_voids_its_call(make: Make, words: str) -> None:
+    store = SlowStore()
     chat = make(ScriptedModel(turns=[[PAY], [Say("ok")]]), Till().pay, db="memory:", gate_store=store)
     store.bridge = chat.bridge
     first = await chat.begin("pay")
@@ -76,8 +76,8 @@ async def test_what_comes_while_a_run_ends_with_a_question(make: Make, words: st
     assert call["errorText"] == words
 
 
-class Answered(MemoryGateStore):
-    """A store that tells when a call has its answer."""
+class NotifyingStore(MemoryGateStore):
+    """A store with an event that is set when a call has its answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,11 +90,11 @@ class Answered(MemoryGateStore):
         return done
 
 
-async def test_stop_meets_a_continuation_that_is_just_beginning(tmp_path: Path) -> None:
-    till, store = Till(), Answered()
+async def test_a_stop_ends_a_continuation_that_is_just_beginning(tmp_path: Path) -> None:
+    till, store = Till(), NotifyingStore()
     till.pause(5)
     model = ScriptedModel(turns=[[PAY], [Say("Done.")]])
-    # No threads: the stop comes where it is meant to, every time.
+    # No threads: the stop comes at the same place every time.
     chat = chat_with(scripted(model, till.pay), tmp_path, db="memory:", gate_store=store)
     page = Page(chat)
     await page.say("pay")
@@ -111,9 +111,9 @@ async def test_stop_meets_a_continuation_that_is_just_beginning(tmp_path: Path) 
     await chat.bridge.close()
 
 
-async def test_a_run_ends_though_the_gate_answers_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_ends_though_the_gate_store_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "STOP_PATIENCE", 0.05)
-    till, store = Till(), Trouble()
+    till, store = Till(), UnreliableStore()
     till.pause(5)
     model = ScriptedModel(turns=[[PAY], [Say("Done.")]])
     chat = chat_with(scripted(model, till.plain), tmp_path, db="memory:", gate_store=store)
@@ -128,8 +128,8 @@ async def test_a_run_ends_though_the_gate_answers_too_late(tmp_path: Path, monke
     await chat.bridge.close()
 
 
-async def test_with_the_gate_away_at_the_end_the_model_is_told_no_lie(tmp_path: Path) -> None:
-    till, store = Till(), Trouble()
+async def test_a_call_that_ends_while_the_gate_store_is_away_has_an_unknown_outcome(tmp_path: Path) -> None:
+    till, store = Till(), UnreliableStore()
     till.pause(5)
     model = ScriptedModel(turns=[[PAY], [Say("Next.")]])
     chat = chat_with(scripted(model, till.pay), tmp_path, db="memory:", gate_store=store)
@@ -144,12 +144,12 @@ async def test_with_the_gate_away_at_the_end_the_model_is_told_no_lie(tmp_path: 
     store.away = False
     assert (await chat.say("go on", "u9")).text == "Next."
     assert_legal(model.requests[-1])
-    told = [
+    responses = [
         part.function_response
         for content in model.requests[-1]
         for part in content.parts or ()
         if part.function_response
     ]
-    assert [answer.response for answer in told] == [{"error": "This call did not finish; its outcome is unknown."}]
+    assert [answer.response for answer in responses] == [{"error": "This call did not finish; its outcome is unknown."}]
     assert (await chat.bridge.audit(chat.user, chat.id))[-1].outcome == "unknown"
     await chat.bridge.close()

@@ -1,4 +1,4 @@
-"""The gate's store is away: nothing runs that it would have to release, and everybody is told."""
+"""The gate's store is away: nothing is executed that needs a record, and model and page get an error."""
 
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager, suppress
@@ -69,8 +69,8 @@ class Away(MemoryGateStore):
         await super().add_audit_line(user, chat, line)
 
 
-class OnClaim(Away):
-    """Fails when an approved call is about to begin."""
+class AwayOnClaim(Away):
+    """A store that fails when an approved call is about to begin."""
 
     async def replace(self, row: CallRow) -> bool:
         if row.state == "executing":
@@ -78,8 +78,8 @@ class OnClaim(Away):
         return await super().replace(row)
 
 
-class OnDone(Away):
-    """Fails when a call has ended."""
+class AwayOnDone(Away):
+    """A store that fails when a call has ended."""
 
     async def replace(self, row: CallRow) -> bool:
         if row.state == "done":
@@ -87,18 +87,18 @@ class OnDone(Away):
         return await super().replace(row)
 
 
-class Stumbling(MemoryGateStore):
-    """Fails once: at the next operation of a kind when a call has come to a state, or is about to."""
+class FailingOnceStore(MemoryGateStore):
+    """A store that fails once: at the first `operation` after a call has reached `state`."""
 
     def __init__(self, operation: str, state: str) -> None:
         super().__init__()
         self._operation = operation
         self._state = state
-        self._armed = self.fell = False
+        self._armed = self.failed = False
 
     def _step(self, operation: str) -> None:
-        if self._armed and not self.fell and operation == self._operation:
-            self.fell = True
+        if self._armed and not self.failed and operation == self._operation:
+            self.failed = True
             raise Unavailable("The gate's store does not answer.")
 
     async def add(self, row: CallRow) -> bool:
@@ -124,7 +124,7 @@ class Stumbling(MemoryGateStore):
         return await super().find(user, states, chat)
 
 
-async def test_it_cannot_tell_what_was_granted(make: Make) -> None:
+async def test_a_call_is_refused_when_grants_cannot_be_read(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay, gate_store=Away("granted")))
     assert (await page.say("pay")).text == "Done."
@@ -134,8 +134,8 @@ async def test_it_cannot_tell_what_was_granted(make: Make) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_question_that_cannot_be_kept_is_not_left_hanging(make: Make) -> None:
-    """A card that nobody can answer would help nobody."""
+async def test_a_gated_call_without_a_record_is_refused(make: Make) -> None:
+    """Nobody could answer it."""
     till, model = Till(), model_calling(PAY)
     store = Away("add")
     page = Page(make(model, till.pay, gate_store=store))
@@ -153,7 +153,7 @@ async def test_a_question_that_cannot_be_kept_is_not_left_hanging(make: Make) ->
     await assert_history_matches(page, model)
 
 
-async def test_a_question_of_which_only_the_audit_knows_nothing_can_be_answered(make: Make) -> None:
+async def test_a_call_can_be_answered_though_its_audit_entry_is_missing(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
     store = Away("write")
     page = Page(make(model, till.pay, gate_store=store))
@@ -166,18 +166,18 @@ async def test_a_question_of_which_only_the_audit_knows_nothing_can_be_answered(
     await assert_history_matches(page, model)
 
 
-async def test_a_browser_call_that_cannot_be_kept_is_refused(make: Make) -> None:
+async def test_a_browser_call_without_a_record_is_refused(make: Make) -> None:
     model = model_calling(Call("clock", {"zone": "UTC"}, "t1"))
     store = Away("add")
     page = Page(make(model, clock, gate_store=store))
-    told = await page.say("time?")
+    answer = await page.say("time?")
     assert page.calls == {"t1": "output-error"}
-    assert "tool-input-available" not in told.types
+    assert "tool-input-available" not in answer.types
     assert tool_responses(model.requests[-1]) == {"t1": {"error": NO_STORE}}
     await assert_history_matches(page, model)
 
 
-async def test_a_plain_tool_does_not_need_it(make: Make) -> None:
+async def test_a_tool_without_approval_runs(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.plain, gate_store=Away("add", "granted", "write", "get", "replace")))
     assert (await page.say("pay")).text == "Done."
@@ -186,7 +186,9 @@ async def test_a_plain_tool_does_not_need_it(make: Make) -> None:
 
 
 @pytest.mark.parametrize("operation", ["get", "replace"])
-async def test_an_answer_that_cannot_be_taken_leaves_the_call_open(make: Make, operation: str) -> None:
+async def test_an_answer_that_cannot_be_stored_is_refused_and_the_call_stays_pending(
+    make: Make, operation: str
+) -> None:
     till, model = Till(), model_calling(PAY)
     store = Away()
     page = Page(make(model, till.pay, gate_store=store))
@@ -205,7 +207,7 @@ async def test_an_answer_that_cannot_be_taken_leaves_the_call_open(make: Make, o
 
 async def test_a_call_that_cannot_be_claimed_is_not_executed(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
-    store = OnClaim("claim")
+    store = AwayOnClaim("claim")
     page = Page(make(model, till.pay, gate_store=store))
     await page.say("pay")
     tab = page.approve("c1").another_tab()
@@ -214,7 +216,7 @@ async def test_a_call_that_cannot_be_claimed_is_not_executed(make: Make) -> None
     assert page.calls == {"c1": "output-error"}
     assert "not executed" in page.part("c1")["errorText"]
     await assert_history_matches(page, model)
-    # It was told to model and person that it was not executed: that must stay true.
+    # Model and page have read that it was not executed: that must stay true.
     store.away = frozenset()
     await tab.send()
     await page.answer("c1", approved=True)
@@ -226,7 +228,7 @@ async def test_a_call_that_cannot_be_claimed_is_not_executed(make: Make) -> None
     await assert_history_matches(page, model)
 
 
-async def test_a_second_try_that_cannot_be_claimed_says_nothing_of_the_first(make: Make) -> None:
+async def test_a_retried_call_that_cannot_be_claimed_stays_unknown(make: Make) -> None:
     payments = Payments()
     page = await payments.cut_off(make, model_calling(PAY))
     await page.reload()
@@ -254,9 +256,9 @@ class NoClaim:
         return await self._store.replace(row)
 
 
-async def test_a_denial_is_told_though_its_end_cannot_be_recorded_at_once(make: Make) -> None:
+async def test_a_denial_reaches_the_model_though_its_record_cannot_be_closed_at_once(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
-    page = Page(make(model, till.pay, gate_store=Stumbling("replace", "done")))
+    page = Page(make(model, till.pay, gate_store=FailingOnceStore("replace", "done")))
     await page.say("pay")
     await page.deny("c1", reason="too much").send()
     assert tool_responses(model.requests[-1])["c1"]["reason"] == "too much"
@@ -264,9 +266,9 @@ async def test_a_denial_is_told_though_its_end_cannot_be_recorded_at_once(make: 
     await assert_history_matches(page, model)
 
 
-async def test_a_result_whose_end_cannot_be_recorded_is_a_result(make: Make) -> None:
+async def test_a_result_reaches_the_model_though_its_record_cannot_be_closed(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
-    store = OnDone("done")
+    store = AwayOnDone("done")
     page = Page(make(model, till.pay, gate_store=store))
     await page.say("pay")
     tab = page.approve("c1").another_tab()
@@ -282,15 +284,15 @@ async def test_a_result_whose_end_cannot_be_recorded_is_a_result(make: Make) -> 
     await assert_history_matches(page, model)
 
 
-async def test_an_output_whose_end_cannot_be_recorded_reaches_the_agent_once(make: Make) -> None:
+async def test_an_output_reaches_the_model_once_though_its_record_cannot_be_closed(make: Make) -> None:
     model = model_calling(Call("where", {"exact": True}, "w1"))
-    store = OnDone("done")
+    store = AwayOnDone("done")
     page = Page(make(model, where, gate_store=store))
     await page.say("where?")
     await page.approve("w1").send()
     page.give("w1", {"city": "Paris"})
-    told = await page.send()
-    assert told.types[-1] in ("finish", "error")
+    answer = await page.send()
+    assert answer.types[-1] in ("finish", "error")
     store.away = frozenset()
     await page.reload()
     assert page.calls == {"w1": "output-available"}
@@ -300,7 +302,7 @@ async def test_an_output_whose_end_cannot_be_recorded_reaches_the_agent_once(mak
 
 
 @pytest.mark.parametrize("operation", ["find", "calls"])
-async def test_a_message_while_it_is_away_executes_nothing(make: Make, operation: str) -> None:
+async def test_a_message_that_meets_a_pending_call_executes_nothing(make: Make, operation: str) -> None:
     till, model = Till(), model_calling(PAY)
     store = Away()
     page = Page(make(model, till.pay, gate_store=store))
@@ -315,27 +317,27 @@ async def test_a_message_while_it_is_away_executes_nothing(make: Make, operation
     assert till.paid == []
 
 
-# The same while a conversation goes on, which holds its calls.
+# Held calls of a live conversation.
 
 
-class ForgetfulSessions(InMemorySessionService):
-    """Fails once to store an event about a question: the question itself, or its verdict."""
+class FailingOnceSessions(InMemorySessionService):
+    """Sessions that fail once to store an approval request or its verdict, by the author of the event."""
 
     def __init__(self, author: str) -> None:
         super().__init__()
         self._author = author
-        self.fell = False
+        self.failed = False
 
     async def append_event(self, session: Session, event: Event) -> Event:
         about = [part.name for part in (*event.get_function_calls(), *event.get_function_responses())]
-        if not self.fell and event.author == self._author and "adk_request_confirmation" in about:
-            self.fell = True
+        if not self.failed and event.author == self._author and "adk_request_confirmation" in about:
+            self.failed = True
             raise OSError("away")
         return await super().append_event(session, event)
 
 
 @asynccontextmanager
-async def talking(
+async def live_conversation(
     call: Call, store: GateStore, sessions: InMemorySessionService | None = None
 ) -> AsyncGenerator[House]:
     """A live conversation in which the model makes a call."""
@@ -359,7 +361,7 @@ async def outcomes(here: House) -> list[tuple[str, str]]:
 
 
 async def test_a_held_call_that_cannot_be_claimed_is_not_executed() -> None:
-    async with talking(PAY, OnClaim("claim")) as here:
+    async with live_conversation(PAY, AwayOnClaim("claim")) as here:
         answer = await (await here.say("pay")).until_break()
         await here.answer("pay", YES)
         await answer.rest()
@@ -370,37 +372,37 @@ async def test_a_held_call_that_cannot_be_claimed_is_not_executed() -> None:
 
 
 @pytest.mark.parametrize(("operation", "state"), [("get", "asked"), ("get", "answered"), ("find", "asked")])
-async def test_a_held_call_is_looked_at_again(operation: str, state: str) -> None:
-    store = Stumbling(operation, state)
-    async with talking(PAY, store) as here:
+async def test_a_held_call_is_executed_after_one_failure_of_the_store(operation: str, state: str) -> None:
+    store = FailingOnceStore(operation, state)
+    async with live_conversation(PAY, store) as here:
         answer = await (await here.say("pay")).until_break()
         await here.answer("pay", YES)
         await answer.rest()
-        assert store.fell
+        assert store.failed
         assert (here.till.paid, answer.text) == ([5], "Done.")
         assert (await outcomes(here))[-1] == ("approved", "executed")
         await here.agrees_with(answer)
 
 
-@pytest.mark.parametrize("store", [MemoryGateStore(), Stumbling("get", "asked")], ids=["there", "away"])
-async def test_a_question_that_cannot_be_stored_waits_for_nobody(store: MemoryGateStore) -> None:
-    sessions = ForgetfulSessions("teller")
-    async with talking(PAY, store, sessions) as here:
+@pytest.mark.parametrize("store", [MemoryGateStore(), FailingOnceStore("get", "asked")], ids=["there", "away"])
+async def test_a_held_call_whose_approval_request_cannot_be_stored_is_not_pending(store: MemoryGateStore) -> None:
+    sessions = FailingOnceSessions("teller")
+    async with live_conversation(PAY, store, sessions) as here:
         answer = await (await here.say("pay")).rest()
-        assert sessions.fell
+        assert sessions.failed
         assert await here.pending() == []
         assert (await outcomes(here))[-1] == ("interrupted", "interrupted")
         assert here.till.paid == []
         await here.agrees_with(answer)
 
 
-async def test_a_verdict_that_cannot_be_stored_executes_nothing() -> None:
-    sessions = ForgetfulSessions("user")
-    async with talking(PAY, MemoryGateStore(), sessions) as here:
+async def test_a_held_call_whose_verdict_cannot_be_stored_is_not_executed() -> None:
+    sessions = FailingOnceSessions("user")
+    async with live_conversation(PAY, MemoryGateStore(), sessions) as here:
         answer = await (await here.say("pay")).until_break()
         await here.answer("pay", YES)
         await answer.rest()
-        assert sessions.fell
+        assert sessions.failed
         assert (await outcomes(here))[-1] == ("approved", "interrupted")
         assert here.till.paid == []
         await here.agrees_with(answer)
@@ -408,10 +410,10 @@ async def test_a_verdict_that_cannot_be_stored_executes_nothing() -> None:
 
 @pytest.mark.parametrize("tool", ["clock", "locate"])
 @pytest.mark.parametrize("away", ["gate", "sessions"])
-async def test_what_a_browser_has_done_is_done(tool: str, away: str) -> None:
-    store = Stumbling("replace", "done") if away == "gate" else MemoryGateStore()
-    sessions = ForgetfulSessions("user") if away == "sessions" else InMemorySessionService()
-    async with talking(Call(tool, {}, "b1"), store, sessions) as here:
+async def test_an_output_for_a_held_call_is_kept_after_one_failure_of_a_store(tool: str, away: str) -> None:
+    store = FailingOnceStore("replace", "done") if away == "gate" else MemoryGateStore()
+    sessions = FailingOnceSessions("user") if away == "sessions" else InMemorySessionService()
+    async with live_conversation(Call(tool, {}, "b1"), store, sessions) as here:
         answer = await (await here.say("go")).until_break()
         await here.answer(tool, UncheckedAnswer(output={"it": "is so"}))
         await answer.rest()

@@ -1,4 +1,4 @@
-"""Once, for this chat, or always: what a yes covers, and what it releases that waits already."""
+"""Grants: which later and which pending calls an approval covers, for once, the chat or always."""
 
 from typing import Any
 
@@ -13,78 +13,82 @@ from tests.support.pages import Page, refused
 
 
 def payer(*amounts: int) -> ScriptedModel:
-    """Pays one amount in each turn."""
+    """Return a model that pays one amount in each turn."""
     turns: list[list[Any]] = []
     for number, amount in enumerate(amounts, 1):
         turns += [[Call("pay", {"amount": amount}, f"c{number}")], [Say(f"Paid {amount}.")]]
     return ScriptedModel(turns=turns)
 
 
-def only(page: Page) -> str:
-    """The one call of the last message."""
+def only_call(page: Page) -> str:
+    """Return the id of the only call of the last message."""
     [call] = page.calls
     return call
 
 
 @pytest.mark.parametrize(("scope", "asks_again"), [("once", True), ("chat", False), ("always", False)])
-async def test_the_next_call_in_this_chat(open_page: Open, scope: str, asks_again: bool) -> None:
+async def test_the_scope_decides_whether_the_next_call_in_the_chat_asks(
+    open_page: Open, scope: str, asks_again: bool
+) -> None:
     till, model = Till(), payer(5, 6)
     page = open_page(model, till.pay)
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope=scope)
+    await page.answer_and_follow(only_call(page), approved=True, scope=scope)
     await page.say("pay 6")
-    assert page.calls == {only(page): "approval-requested" if asks_again else "output-available"}
+    assert page.calls == {only_call(page): "approval-requested" if asks_again else "output-available"}
     assert till.paid == ([5] if asks_again else [5, 6])
     await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize(("scope", "asks_again"), [("once", True), ("chat", True), ("always", False)])
-async def test_the_next_call_in_another_chat(open_page: Open, scope: str, asks_again: bool) -> None:
+async def test_the_scope_decides_whether_a_call_in_another_chat_asks(
+    open_page: Open, scope: str, asks_again: bool
+) -> None:
     till = Till()
     page = open_page(payer(5), till.pay)
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope=scope)
+    await page.answer_and_follow(only_call(page), approved=True, scope=scope)
     other = Page(Chat(page.bridge, "other"))
     await other.say("pay 5")
-    assert other.calls == {only(other): "approval-requested" if asks_again else "output-available"}
+    assert other.calls == {only_call(other): "approval-requested" if asks_again else "output-available"}
 
 
-async def test_another_user_is_asked(open_page: Open) -> None:
+async def test_a_grant_does_not_cover_another_user(open_page: Open) -> None:
     till = Till()
     page = open_page(payer(5), till.pay)
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope="always")
+    await page.answer_and_follow(only_call(page), approved=True, scope="always")
     eve = Page(Chat(page.bridge, user="eve"))
     await eve.say("pay 5")
-    assert eve.calls == {only(eve): "approval-requested"}
+    assert eve.calls == {only_call(eve): "approval-requested"}
     assert till.paid == [5]
 
 
-async def test_a_call_that_a_grant_lets_run_is_in_the_audit(open_page: Open) -> None:
+async def test_a_granted_call_is_in_the_audit(open_page: Open) -> None:
     page = open_page(payer(5, 6), Till().pay)
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope="chat")
+    await page.answer_and_follow(only_call(page), approved=True, scope="chat")
     await page.say("pay 6")
     actor, call, verdict, outcome = (await page.audit())[-1]
-    assert (actor, call, verdict, outcome) == ("policy", only(page), "allowed", "granted; default")
+    assert (actor, call, verdict, outcome) == ("policy", only_call(page), "allowed", "granted; default")
     assert (await page.audit_entries())[-1].input == {"amount": 6}
     assert [line.scope for line in await page.audit_entries()] == ["once", "chat", "chat", "once"]
 
 
-async def test_a_grant_releases_the_equal_calls_of_the_step(open_page: Open) -> None:
+async def test_a_grant_approves_the_pending_calls_of_the_step(open_page: Open) -> None:
     till = Till()
     calls = [Call("pay", {"amount": amount}, f"c{amount}") for amount in (5, 6, 7)]
     model = ScriptedModel(turns=[calls, [Say("Done.")]])
     page = open_page(model, till.pay)
     await page.say("pay")
-    told = await page.answer_and_follow("c6", approved=True, scope="chat")
-    assert told.text == "Done."
+    answer = await page.answer_and_follow("c6", approved=True, scope="chat")
+    assert answer.text == "Done."
     assert till.paid == [5, 6, 7]
     assert set(page.calls.values()) == {"output-available"}
     await assert_history_matches(page, model)
 
 
-async def test_a_grant_for_always_lets_other_chats_go_on(open_page: Open) -> None:
+async def test_a_grant_for_always_approves_the_pending_calls_of_other_chats(open_page: Open) -> None:
     till, model = Till(), payer(5)
     page = open_page(model, till.pay)
     others = [Page(Chat(page.bridge, f"other-{number}")) for number in range(2)]
@@ -92,7 +96,7 @@ async def test_a_grant_for_always_lets_other_chats_go_on(open_page: Open) -> Non
     for one in (page, *others, eve):
         await one.say("pay 5")
     async with page.chat_events() as events:
-        await page.answer_and_follow(only(page), approved=True, scope="always")
+        await page.answer_and_follow(only_call(page), approved=True, scope="always")
         for one in others:
             await events.until("run-ended", chat=one.chat.id)
     assert till.paid == [5, 5, 5]
@@ -104,18 +108,18 @@ async def test_a_grant_for_always_lets_other_chats_go_on(open_page: Open) -> Non
     assert len(await eve.pending()) == 1
 
 
-async def test_a_grant_for_the_chat_leaves_other_chats_waiting(open_page: Open) -> None:
+async def test_a_grant_for_the_chat_leaves_other_chats_pending(open_page: Open) -> None:
     till = Till()
     page = open_page(payer(5), till.pay)
     other = Page(Chat(page.bridge, "other"))
     await page.say("pay 5")
     await other.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope="chat")
+    await page.answer_and_follow(only_call(page), approved=True, scope="chat")
     assert len(await other.pending()) == 1
     assert till.paid == [5]
 
 
-async def test_a_grant_reaches_a_browser_call_that_waits(open_page: Open) -> None:
+async def test_a_grant_approves_a_pending_browser_call(open_page: Open) -> None:
     calls = [Call("where", {"exact": True}, "w1"), Call("where", {"exact": False}, "w2")]
     model = ScriptedModel(turns=[calls, [Say("Done.")], [Call("where", {"exact": True}, "w3")], [Say("Again.")]])
     page = open_page(model, where)
@@ -134,43 +138,43 @@ async def test_a_grant_reaches_a_browser_call_that_waits(open_page: Open) -> Non
     await assert_history_matches(page, model)
 
 
-async def test_same_arguments(open_page: Open) -> None:
+async def test_a_grant_for_the_same_arguments_does_not_cover_others(open_page: Open) -> None:
     till, model = Till(), payer(5, 5, 6)
     policy = Policy([Rule("pay", "ask", grant="same-arguments")])
     page = open_page(model, till.plain, policy=policy)
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope="always")
+    await page.answer_and_follow(only_call(page), approved=True, scope="always")
     await page.say("pay 5")
     assert till.paid == [5, 5]
     await page.say("pay 6")
-    assert page.calls == {only(page): "approval-requested"}
+    assert page.calls == {only_call(page): "approval-requested"}
     assert till.paid == [5, 5]
     await assert_history_matches(page, model)
 
 
-async def test_same_arguments_after_an_edit_do_not_grant_what_was_changed(open_page: Open) -> None:
-    """Who changed 5 into 4 has not said that 5 may be paid for ever."""
+async def test_a_grant_for_the_same_arguments_does_not_cover_the_arguments_before_an_edit(open_page: Open) -> None:
+    """A person who changed 5 into 4 has not approved payments of 5."""
     till, model = Till(), payer(5, 5)
     page = open_page(model, till.plain, policy=Policy([Rule("pay", "ask", grant="same-arguments")]))
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope="always", args={"amount": 4})
+    await page.answer_and_follow(only_call(page), approved=True, scope="always", args={"amount": 4})
     await page.say("pay 5")
     assert till.paid == [4]
-    assert page.calls == {only(page): "approval-requested"}
+    assert page.calls == {only_call(page): "approval-requested"}
 
 
-async def test_never(open_page: Open) -> None:
+async def test_a_rule_without_grants_allows_one_call_at_a_time(open_page: Open) -> None:
     till = Till()
     page = open_page(payer(5, 6), till.plain, policy=Policy([Rule("pay", "ask", grant="never")]))
     await page.say("pay 5")
     data = next(part["data"] for part in page.last["parts"] if part["type"] == "data-approval")
     assert data["scopes"] == ["once"]
     for scope in ("chat", "always"):
-        status, words = await refused(page.answer(only(page), approved=True, scope=scope))
+        status, words = await refused(page.answer(only_call(page), approved=True, scope=scope))
         assert (status, "only once at a time" in words) == (422, True)
-    await page.answer_and_follow(only(page), approved=True)
+    await page.answer_and_follow(only_call(page), approved=True)
     await page.say("pay 6")
-    assert page.calls == {only(page): "approval-requested"}
+    assert page.calls == {only_call(page): "approval-requested"}
     assert till.paid == [5]
 
 
@@ -179,7 +183,7 @@ async def test_a_grant_never_lifts_a_deny(open_page: Open) -> None:
     policy = Policy([Rule("pay", "deny", when={"amount": {"gt": 100}}, reason="too much"), Rule("pay", "ask")])
     page = open_page(model, till.plain, policy=policy)
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope="always")
+    await page.answer_and_follow(only_call(page), approved=True, scope="always")
     await page.say("pay 500")
     assert (page.calls, till.paid) == ({"c2": "output-error"}, [5])
     assert tool_responses(model.requests[-1])["c2"]["error"].endswith("it was not executed. too much")
@@ -190,11 +194,11 @@ async def test_a_deleted_chat_takes_its_grants_with_it(open_page: Open) -> None:
     till = Till()
     page = open_page(payer(5), till.pay)
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope="chat")
+    await page.answer_and_follow(only_call(page), approved=True, scope="chat")
     await page.bridge.delete("ann", "chat")
     again = Page(Chat(page.bridge))
     await again.say("pay 5")
-    assert again.calls == {only(again): "approval-requested"}
+    assert again.calls == {only_call(again): "approval-requested"}
     assert till.paid == [5]
 
 
@@ -202,7 +206,7 @@ async def test_a_grant_for_always_outlives_the_chat(open_page: Open) -> None:
     till = Till()
     page = open_page(payer(5), till.pay)
     await page.say("pay 5")
-    await page.answer_and_follow(only(page), approved=True, scope="always")
+    await page.answer_and_follow(only_call(page), approved=True, scope="always")
     await page.bridge.delete("ann", "chat")
     await Page(Chat(page.bridge)).say("pay 5")
     assert till.paid == [5, 5]

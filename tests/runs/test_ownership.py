@@ -1,4 +1,4 @@
-"""Only the worker that owns a chat acts in it; the others wait for signals and do not ask again and again."""
+"""Only the worker that owns a chat writes in it; the others wait for its release and do not poll."""
 
 import asyncio
 from collections import Counter
@@ -24,12 +24,12 @@ LEASE = "chat ann\nchat"
 
 
 class CountingSignals(MemorySignals):
-    """Signals that count what is asked about leases."""
+    """Signals that count the requests about leases."""
 
     def __init__(self, board: SharedSignals) -> None:
         super().__init__(board)
         self.counts: Counter[str] = Counter()
-        """How often a lease was asked for: `refused` while another worker has it, `waited` for its release."""
+        """How often a lease was requested: `refused` while another worker has it, `waited` for its release."""
         self.waits = asyncio.Event()
         """Set when this worker waits for the chat."""
 
@@ -58,7 +58,7 @@ class CountingLog(MemoryStreamLog):
         super().__init__(ttl=60)
         self.listed = 0
         self.followed: asyncio.Event | None = None
-        """When it is set by a test: no run is closed before somebody waits for more of one."""
+        """When a test has set it, no run is closed before a reader waits for more of it."""
 
     async def read(self, run: str, after: int, wait: float) -> Batch | None:
         if self.followed is not None and wait:
@@ -76,7 +76,7 @@ class CountingLog(MemoryStreamLog):
 
 
 class Workers:
-    """Builds workers that share their stores and sessions."""
+    """Workers that share their stores and sessions."""
 
     def __init__(self, make: Make) -> None:
         self._make = make
@@ -106,8 +106,8 @@ def says(text: str) -> ScriptedModel:
 
 
 @pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated")
-async def test_an_answer_elsewhere_is_continued_by_the_owner_alone(make: Make) -> None:
-    """One agent asks while the one beside it still writes, so that its worker owns the chat when the answer comes."""
+async def test_only_the_owner_continues_with_an_answer_that_another_worker_took(make: Make) -> None:
+    """A parallel agent still writes when the answer comes, so that the worker that asked owns the chat."""
     till, workers, held = Till(), Workers(make), asyncio.Event()
 
     def agent() -> ParallelAgent:  # pyright: ignore[reportDeprecated]
@@ -139,8 +139,8 @@ async def test_an_answer_elsewhere_is_continued_by_the_owner_alone(make: Make) -
     assert workers.signals[2].counts.keys() <= {"holder"}
 
 
-async def test_an_answer_is_continued_by_its_taker_when_the_owner_did_not(make: Make) -> None:
-    """The owner only held the chat for something else, and released it without a look at the answer."""
+async def test_the_worker_that_took_an_answer_continues_when_the_owner_did_not(make: Make) -> None:
+    """The owner had the chat for another request, and released it without reading the answer."""
     till, workers = Till(), Workers(make)
     model = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Paid.")]])
     taker = Page(workers.start(model, till.pay))
@@ -158,7 +158,7 @@ async def test_an_answer_is_continued_by_its_taker_when_the_owner_did_not(make: 
     assert workers.signals[0].counts["refused"] == 0
 
 
-async def test_a_message_waits_for_a_signal_that_the_chat_is_free(make: Make) -> None:
+async def test_a_queued_message_waits_for_the_release_of_the_lease(make: Make) -> None:
     workers, held = Workers(make), asyncio.Event()
     here = workers.start(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]))
     there = workers.start(says("mine"), on_busy="queue")
@@ -190,7 +190,7 @@ async def test_a_message_that_waits_for_another_worker_is_refused_when_the_serve
     await here.read(run)
 
 
-async def test_a_stop_elsewhere_waits_for_the_end_of_the_stream(make: Make) -> None:
+async def test_a_stop_on_another_worker_waits_for_the_end_of_the_stream(make: Make) -> None:
     workers = Workers(make)
     here = workers.start(ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]]))
     there = workers.start(says("?"))
@@ -202,7 +202,9 @@ async def test_a_stop_elsewhere_waits_for_the_end_of_the_stream(make: Make) -> N
     assert workers.log.listed <= 4, "the open runs are not listed again and again"
 
 
-async def test_a_message_is_refused_while_another_worker_talks(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_is_refused_while_another_worker_has_the_live_conversation(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ownership, "_HANG_UP_SECONDS", 0.01)
     workers = Workers(make)
     here = workers.start(says("?"))
@@ -214,7 +216,7 @@ async def test_a_message_is_refused_while_another_worker_talks(make: Make, monke
 
 
 async def test_nothing_is_kept_of_a_deleted_chat(make: Make) -> None:
-    """A run that ends by the deletion releases the chat afterwards, which must not make it known again."""
+    """A run that ends by the deletion releases the chat afterwards, which must not add it again."""
     workers = Workers(make)
     here = workers.start(ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]]))
     run = await here.begin("a", "u1")

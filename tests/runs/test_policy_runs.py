@@ -1,4 +1,4 @@
-"""The policy of the owner: what runs, what asks, what is refused, whatever the tools say of themselves."""
+"""The policy decides which calls run, ask or are refused, whatever the tools declare."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def calling(*calls: Call) -> ScriptedModel:
     return ScriptedModel(turns=[list(calls), [Say("Done.")]])
 
 
-async def test_ask_for_a_plain_function(open_page: Open) -> None:
+async def test_ask_gates_a_plain_function(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.plain, policy=Policy([Rule("pay", "ask", hint="Is that much right?")]))
     await page.say("pay")
@@ -37,7 +37,7 @@ async def test_ask_for_a_plain_function(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_ask_and_no(open_page: Open) -> None:
+async def test_a_call_that_the_policy_asks_about_can_be_denied(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.plain, policy=Policy(require_approval=["pay"]))
     await page.say("pay")
@@ -47,7 +47,7 @@ async def test_ask_and_no(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("declares", [True, False])
-async def test_deny(open_page: Open, declares: bool) -> None:
+async def test_deny_refuses_a_call_also_if_the_tool_would_ask(open_page: Open, declares: bool) -> None:
     till, model = Till(), calling(PAY)
     tool = till.pay if declares else till.plain
     page = open_page(model, tool, policy=Policy(deny=["pa*"]))
@@ -60,13 +60,13 @@ async def test_deny(open_page: Open, declares: bool) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_deny_with_a_reason(open_page: Open) -> None:
+async def test_the_reason_of_a_deny_reaches_model_and_page(open_page: Open) -> None:
     model = calling(PAY)
     page = open_page(model, Till().plain, policy=Policy([Rule("pay", "deny", reason="the till is closed")]))
     await page.say("pay")
-    told = f"{FORBIDDEN} the till is closed"
-    assert tool_responses(model.requests[-1]) == {"c1": {"error": told}}
-    assert page.part("c1")["errorText"] == told
+    error = f"{FORBIDDEN} the till is closed"
+    assert tool_responses(model.requests[-1]) == {"c1": {"error": error}}
+    assert page.part("c1")["errorText"] == error
     await assert_history_matches(page, model)
 
 
@@ -82,7 +82,7 @@ async def test_allow_for_a_tool_that_declares_confirmation_runs_it_unasked(open_
     await assert_history_matches(page, model)
 
 
-async def test_by_arguments_in_one_step(open_page: Open) -> None:
+async def test_rules_about_arguments_decide_for_each_call_of_a_step(open_page: Open) -> None:
     till = Till()
     calls = [Call("pay", {"amount": amount}, f"c{amount}") for amount in (5, 50, 500)]
     rules = [
@@ -102,7 +102,7 @@ async def test_by_arguments_in_one_step(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_file_of_rules(make: Make, tmp_path: Path) -> None:
+async def test_rules_can_come_from_a_file(make: Make, tmp_path: Path) -> None:
     rules = tmp_path / "policy.toml"
     rules.write_text('[[rule]]\ntool = "pay"\naction = "ask"\nhint = "From the file"\n')
     page = Page(make(calling(PAY), Till().plain, policy=Policy.load(rules)))
@@ -121,7 +121,7 @@ async def test_a_rule_that_cannot_judge_asks_rather_than_allows(open_page: Open)
     assert (page.calls, till.paid) == ({"c1": "approval-requested"}, [])
 
 
-async def test_ask_for_a_browser_tool_that_asks_nobody(open_page: Open) -> None:
+async def test_ask_gates_a_browser_tool(open_page: Open) -> None:
     model = calling(Call("clock", {"zone": "UTC"}, "c1"))
     page = open_page(model, clock, policy=Policy(require_approval=["clock"]))
     asked = await page.say("time?")
@@ -134,7 +134,7 @@ async def test_ask_for_a_browser_tool_that_asks_nobody(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_allow_for_a_browser_tool_that_asks(open_page: Open) -> None:
+async def test_allow_offers_a_gated_browser_tool_at_once(open_page: Open) -> None:
     model = calling(Call("where", {"exact": True}, "c1"))
     page = open_page(model, where, policy=Policy(auto_approve=["*"]))
     offered = await page.say("where?")
@@ -145,18 +145,18 @@ async def test_allow_for_a_browser_tool_that_asks(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_deny_for_a_browser_tool(open_page: Open) -> None:
+async def test_deny_keeps_a_call_from_the_browser(open_page: Open) -> None:
     model = calling(Call("where", {"exact": True}, "c1"))
     page = open_page(model, where, policy=Policy(deny=["where"]))
-    told = await page.say("where?")
-    assert "tool-input-available" not in told.types
-    assert (told.text, page.calls) == ("Done.", {"c1": "output-error"})
+    answer = await page.say("where?")
+    assert "tool-input-available" not in answer.types
+    assert (answer.text, page.calls) == ("Done.", {"c1": "output-error"})
     status, _ = await refused(page.answer("c1", output={"city": "Paris"}))
     assert status == 404
     await assert_history_matches(page, model)
 
 
-async def test_ask_for_a_long_running_tool_of_the_server(open_page: Open) -> None:
+async def test_a_long_running_tool_of_the_server_runs_once_it_is_approved(open_page: Open) -> None:
     """Its body begins the work, so it has to run once it is approved. ADK cannot wait for its result then."""
     begun: list[str] = []
 
@@ -176,7 +176,7 @@ async def test_ask_for_a_long_running_tool_of_the_server(open_page: Open) -> Non
     await assert_history_matches(page, model)
 
 
-async def test_ask_for_a_tool_that_asks_from_inside_asks_once(open_page: Open) -> None:
+async def test_a_tool_that_requests_confirmation_itself_is_asked_about_once(open_page: Open) -> None:
     till, model = Till(), calling(Call("haggle", {"amount": 9}, "c1"))
     page = open_page(model, till.haggle, policy=Policy([Rule("haggle", "ask", hint="First")]))
     await page.say("haggle")
@@ -187,8 +187,8 @@ async def test_ask_for_a_tool_that_asks_from_inside_asks_once(open_page: Open) -
     await assert_history_matches(page, model)
 
 
-async def test_a_tool_that_asks_a_second_time_after_its_approval(open_page: Open) -> None:
-    """ADK has no second question about a call: model and person are told that there is no answer to it."""
+async def test_a_second_confirmation_request_of_a_tool_is_an_error(open_page: Open) -> None:
+    """ADK has no second approval request for a call: model and page get an error."""
     asked: list[Any] = []
 
     def wire(amount: int, tool_context: Any) -> dict[str, Any]:
@@ -203,9 +203,9 @@ async def test_a_tool_that_asks_a_second_time_after_its_approval(open_page: Open
     model = calling(Call("wire", {"amount": 9}, "c1"))
     page = open_page(model, wire)
     await page.say("wire")
-    told = await page.approve("c1").send()
+    answer = await page.approve("c1").send()
     assert asked == [None, None]
-    assert "tool-approval-request" not in told.types
+    assert "tool-approval-request" not in answer.types
     assert page.calls == {"c1": "output-error"}
     assert "asked a second time" in page.part("c1")["errorText"]
     assert await page.pending() == []
@@ -214,7 +214,7 @@ async def test_a_tool_that_asks_a_second_time_after_its_approval(open_page: Open
 
 @pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")
 @pytest.mark.parametrize(("action", "paid"), [("ask", []), ("deny", []), ("allow", [5])])
-async def test_the_policy_reaches_into_an_agent_tool(open_page: Open, action: Any, paid: list[int]) -> None:
+async def test_the_policy_applies_inside_of_an_agent_tool(open_page: Open, action: Any, paid: list[int]) -> None:
     till = Till()
     child_model = ScriptedModel(turns=[[PAY], [Say("The child is done.")]])
     child = LlmAgent(name="child", model=child_model, tools=[till.pay], description="Pays.")
@@ -226,7 +226,7 @@ async def test_the_policy_reaches_into_an_agent_tool(open_page: Open, action: An
     await assert_history_matches(page, model)
 
 
-async def test_ask_for_a_transfer_to_another_agent(open_page: Open) -> None:
+async def test_ask_gates_a_transfer_to_another_agent(open_page: Open) -> None:
     clerk_model = ScriptedModel(script=lambda _: [Say("The clerk is here.")])
     clerk = LlmAgent(name="clerk", model=clerk_model, description="Helps.")
     boss_model = ScriptedModel(script=lambda _: [Call("transfer_to_agent", {"agent_name": "clerk"}, "t1")])
@@ -235,6 +235,6 @@ async def test_ask_for_a_transfer_to_another_agent(open_page: Open) -> None:
     await page.say("the clerk, please")
     assert clerk_model.requests == []
     assert page.calls == {"t1": "approval-requested"}
-    told = await page.approve("t1").send()
-    assert told.text == "The clerk is here."
+    answer = await page.approve("t1").send()
+    assert answer.text == "The clerk is here."
     assert await page.stored() == page.last

@@ -1,4 +1,4 @@
-"""A run belongs to the server: readers come and go, each at its own pace."""
+"""Readers of a run: each at its own pace, and independent of the run."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from tests.support.chats import Answer, Chat
 from tests.support.fixtures import Make
 
 
-async def test_a_reader_who_leaves_does_not_stop_the_run(make: Make) -> None:
+async def test_a_reader_that_leaves_does_not_stop_the_run(make: Make) -> None:
     held = asyncio.Event()
     chat = make(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]]))
     run = await chat.begin("a")
@@ -35,7 +35,7 @@ async def test_a_reader_who_leaves_does_not_stop_the_run(make: Make) -> None:
     assert (await chat.read(run)).text == "one two"
 
 
-async def test_a_run_that_nobody_ever_read(make: Make) -> None:
+async def test_a_run_without_a_reader_is_stored(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Call("nothing")], [Say("ok")]]), nothing)
     run = await chat.begin("a")
     async with asyncio.timeout(PATIENCE):
@@ -50,16 +50,16 @@ async def test_all_readers_get_the_same_bytes_whenever_they_come(make: Make) -> 
     slow = chat.reader(run)
     await slow.until("text-delta")
     eager = [asyncio.create_task(chat.read(run)) for _ in range(10)]
-    creeping = asyncio.create_task(_creep(chat, run))
+    batch_by_batch = asyncio.create_task(_read_batch_by_batch(chat, run))
     held.set()
     async with asyncio.timeout(PATIENCE):
         await run.done.wait()
-    everyone = [await slow.rest(), *(await asyncio.gather(*eager)), await creeping, await chat.read(run)]
+    everyone = [await slow.rest(), *(await asyncio.gather(*eager)), await batch_by_batch, await chat.read(run)]
     assert all(answer.data == everyone[0].data for answer in everyone)
     assert everyone[0].text == "one two three four"
 
 
-async def test_a_reader_goes_on_behind_what_it_has(make: Make) -> None:
+async def test_a_reader_goes_on_after_its_position(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Say("one two three")]]))
     answer = await chat.say("a")
     for after in (0, 3, len(answer.data) - 2, len(answer.data) - 1):
@@ -67,7 +67,7 @@ async def test_a_reader_goes_on_behind_what_it_has(make: Make) -> None:
 
 
 class LateLog(MemoryStreamLog):
-    """A log whose news of silence arrive when the run has ended meanwhile, as those of another thread may."""
+    """A log whose empty batches arrive after the run has ended, as those of another thread may."""
 
     def __init__(self) -> None:
         super().__init__(ttl=60)
@@ -86,7 +86,7 @@ class LateLog(MemoryStreamLog):
         self.ended.set()
 
 
-async def test_a_run_that_ends_while_its_silence_is_told_is_read_to_its_end(make: Make) -> None:
+async def test_a_run_that_ends_during_a_heartbeat_is_read_to_its_end(make: Make) -> None:
     log = LateLog()
     model = ScriptedModel(turns=[[Say("one "), Wait(log.release), Say("two")]])
     chat = make(model, stream_log=log, heartbeat=0.01)
@@ -97,7 +97,7 @@ async def test_a_run_that_ends_while_its_silence_is_told_is_read_to_its_end(make
     assert (await reader.rest()).text == "one two"
 
 
-async def test_a_heartbeat_while_nothing_comes(make: Make) -> None:
+async def test_a_reader_gets_heartbeats_while_no_chunk_comes(make: Make) -> None:
     held = asyncio.Event()
     chat = make(ScriptedModel(turns=[[Wait(held), Say("ok")]]), heartbeat=0.01)
     run = await chat.begin("a")
@@ -110,7 +110,7 @@ async def test_a_heartbeat_while_nothing_comes(make: Make) -> None:
     assert (await chat.read(run)).text == "ok"
 
 
-async def test_a_run_is_known_to_its_user_only(make: Make) -> None:
+async def test_a_run_can_be_read_by_its_user_only(make: Make) -> None:
     held = asyncio.Event()
     chat = make(ScriptedModel(turns=[[Say("x"), Wait(held)]]))
     run = await chat.begin("a")
@@ -127,7 +127,7 @@ async def test_a_run_is_known_to_its_user_only(make: Make) -> None:
 
 
 class FastClock:
-    """Lets the time of the running loop be moved on."""
+    """A clock that advances the time of the running loop."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loop = asyncio.get_running_loop()
@@ -141,7 +141,7 @@ class FastClock:
             await asyncio.sleep(0)
 
 
-async def test_a_run_that_nobody_reads_is_stopped_when_it_is_set_so(
+async def test_stop_without_reader_stops_a_run_some_time_after_its_last_reader(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = make(ScriptedModel(turns=[[Say("x "), Wait(asyncio.Event())]]), stop_without_reader=1000)
@@ -167,8 +167,10 @@ async def test_a_run_that_nobody_reads_is_stopped_when_it_is_set_so(
     assert await chat.texts() == [("user", "a"), ("assistant", "x ")]
 
 
-async def test_a_run_that_never_had_a_reader_is_stopped_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection broke before the first byte was asked for."""
+async def test_stop_without_reader_stops_a_run_that_never_had_a_reader(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection broke before the first byte was read."""
     chat = make(ScriptedModel(turns=[[Say("x "), Wait(asyncio.Event())]]), stop_without_reader=1000)
     clock = FastClock(monkeypatch)
     run = await chat.begin("a")
@@ -188,7 +190,7 @@ async def test_of_many_chats_the_newest_can_still_be_resumed(make: Make, monkeyp
         assert (await newest.find(answer.run.id)).id == answer.run.id
 
 
-async def test_a_reader_whose_stream_is_forgotten_is_told(make: Make) -> None:
+async def test_a_reader_whose_stream_is_no_longer_kept_gets_an_error(make: Make) -> None:
     clock, held = Clock(), asyncio.Event()
     model = ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]])
     chat = make(model, stream_log=MemoryStreamLog(ttl=60, clock=clock))
@@ -204,7 +206,7 @@ async def test_a_reader_whose_stream_is_forgotten_is_told(make: Make) -> None:
     assert "Load the chat again" in answer.plain[-1]["errorText"]
 
 
-async def test_a_reader_who_has_fallen_behind_what_is_kept_is_told(make: Make) -> None:
+async def test_a_reader_whose_position_is_no_longer_kept_gets_an_error(make: Make) -> None:
     log = MemoryStreamLog(ttl=60, max_run_bytes=200)
     chat = make(ScriptedModel(turns=[[Say("one two three four five six seven")]]), stream_log=log)
     run = await chat.begin("a")
@@ -217,7 +219,7 @@ def nothing() -> None:
     """Return nothing."""
 
 
-async def _creep(chat: Chat, run: Run) -> Answer:
+async def _read_batch_by_batch(chat: Chat, run: Run) -> Answer:
     """Read with a new connection for every batch."""
     answer = Answer(run)
     closed = False

@@ -1,4 +1,4 @@
-"""Sessions that somebody else left behind: a crash, another program, a person who went on without answering."""
+"""Sessions of a server that crashed or of another program, and of a user who went on without answering."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +20,7 @@ from adkwire.wire.profiles import encode_chunks
 from tests.support.chats import AGENT, assert_legal, store, text_of, texts_in, tool_parts
 from tests.support.fixtures import Make
 
-OVER_IT = RunHead("run-2", "ann", "chat", "msg-2", "u2")
+SECOND = RunHead("run-2", "ann", "chat", "msg-2", "u2")
 
 
 def event(author: str, *parts: types.Part, waiting: str | None = None, stamped: bool = True) -> Event:
@@ -50,7 +50,7 @@ async def browse() -> None:
     """Wait for a browser."""
 
 
-async def test_a_call_that_hangs_after_a_crash_is_sealed_before_the_next_turn(make: Make, tmp_path: Path) -> None:
+async def test_a_call_without_a_response_is_sealed_before_the_next_turn(make: Make, tmp_path: Path) -> None:
     await store(tmp_path, [event("user", text("pay")), event(AGENT, text("Paying. "), call("pay"))])
     model = ScriptedModel(script=lambda _: [Say("Let me see.")])
     chat = make(model, pay)
@@ -68,7 +68,7 @@ async def test_a_call_that_hangs_after_a_crash_is_sealed_before_the_next_turn(ma
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant"]
 
 
-async def test_it_is_sealed_once_though_the_process_starts_again(make: Make, tmp_path: Path) -> None:
+async def test_a_call_is_sealed_once_over_two_restarts(make: Make, tmp_path: Path) -> None:
     await store(tmp_path, [event("user", text("pay")), event(AGENT, call("pay"))])
     model = ScriptedModel(script=lambda _: [Say("ok")])
     await make(model, pay).say("one", "u2")
@@ -78,7 +78,7 @@ async def test_it_is_sealed_once_though_the_process_starts_again(make: Make, tmp
     assert len(answers) == 1
 
 
-async def test_only_the_question_was_stored_before_the_crash(make: Make, tmp_path: Path) -> None:
+async def test_a_chat_with_a_user_message_alone_goes_on(make: Make, tmp_path: Path) -> None:
     await store(tmp_path, [event("user", text("hello"))])
     model = ScriptedModel(script=lambda _: [Say("ok")])
     chat = make(model)
@@ -87,7 +87,7 @@ async def test_only_the_question_was_stored_before_the_crash(make: Make, tmp_pat
     assert texts_in(model.requests[0]) == [("user", "hello"), ("user", "still there?")]
 
 
-async def test_a_session_of_another_program_is_shown_and_goes_on(make: Make, tmp_path: Path) -> None:
+async def test_a_session_of_another_program_has_a_history_and_goes_on(make: Make, tmp_path: Path) -> None:
     await store(tmp_path, [event("user", text("hello"), stamped=False), event(AGENT, text("Hi."), stamped=False)])
     model = ScriptedModel(script=lambda _: [Say("ok")])
     chat = make(model)
@@ -99,7 +99,7 @@ async def test_a_session_of_another_program_is_shown_and_goes_on(make: Make, tmp
     assert [message["id"] for message in (await chat.messages())[:2]] == ids
 
 
-async def test_typing_over_a_call_that_waits_for_the_browser(make: Make) -> None:
+async def test_a_new_message_supersedes_a_browser_call(make: Make) -> None:
     model = ScriptedModel(
         script=lambda request: [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1")]
     )
@@ -117,7 +117,7 @@ async def test_typing_over_a_call_that_waits_for_the_browser(make: Make) -> None
     assert "went on without" in part["errorText"]
 
 
-async def test_typing_over_it_after_a_restart(make: Make) -> None:
+async def test_a_new_message_supersedes_a_browser_call_after_a_restart(make: Make) -> None:
     model = ScriptedModel(
         script=lambda request: [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1")]
     )
@@ -129,24 +129,24 @@ async def test_typing_over_it_after_a_restart(make: Make) -> None:
     assert "went on without" in part["errorText"]
 
 
-async def typed_over(folder: Path, *unclosed: RunHead) -> None:
-    """These runs had begun when the server died; of a second message only its own knew."""
+async def leave_unfinished_runs(folder: Path, *unclosed: RunHead) -> None:
+    """Write the streams of runs that had begun when the server died; only SECOND has its user message in the log."""
     log = SqliteStreamLog(folder / "state.db", ttl=60)
     for head in unclosed:
-        await log.open(head, question=msgspec.msgpack.encode(("never mind",)) if head is OVER_IT else b"")
+        await log.open(head, question=msgspec.msgpack.encode(("never mind",)) if head is SECOND else b"")
         await log.append(head.run, encode_chunks([Start(message_id=head.message)]))
     await log.aclose()
 
 
-async def test_typing_over_it_when_the_server_dies_before_the_agent_hears(make: Make, tmp_path: Path) -> None:
-    """Whatever is done about the message then, the call before it keeps its answer."""
+async def test_a_message_that_did_not_reach_the_agent_supersedes_a_browser_call(make: Make, tmp_path: Path) -> None:
+    """Whether the message is sent again or edited, the call before it stays sealed."""
     model = ScriptedModel(
         script=lambda request: [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1")]
     )
     first = make(model, LongRunningFunctionTool(browse))
     await first.say("look", "u1")
     await first.bridge.close()
-    await typed_over(tmp_path, OVER_IT)
+    await leave_unfinished_runs(tmp_path, SECOND)
     chat = make(model, LongRunningFunctionTool(browse))
     assert [text_of(message) for message in await chat.messages()] == ["look", "", "never mind", ""]
     with pytest.raises(Conflict, match="the conversation went on"):
@@ -158,10 +158,10 @@ async def test_typing_over_it_when_the_server_dies_before_the_agent_hears(make: 
         assert "went on without" in part["errorText"]
 
 
-async def test_a_message_goes_behind_all_that_is_left_of_those_before(make: Make, tmp_path: Path) -> None:
-    """It had to wait for an answer that went on after it came."""
+async def test_a_message_that_did_not_reach_the_agent_comes_after_the_earlier_turns(make: Make, tmp_path: Path) -> None:
+    """It was queued behind an answer that was still being written."""
     await store(tmp_path, [event("user", text("pay")), event(AGENT, text("Paying. "), call("pay"))])
-    await typed_over(tmp_path, OVER_IT, RunHead("run-1", "ann", "chat", "msg-1", "u1"))
+    await leave_unfinished_runs(tmp_path, SECOND, RunHead("run-1", "ann", "chat", "msg-1", "u1"))
     model = ScriptedModel(script=lambda _: [Say("Fine.")])
     chat = make(model, pay)
     before = await chat.messages()
@@ -171,7 +171,7 @@ async def test_a_message_goes_behind_all_that_is_left_of_those_before(make: Make
     assert (await chat.messages())[:2] == before[:2]
 
 
-async def test_a_call_that_waits_beside_one_that_is_done(make: Make) -> None:
+async def test_a_new_message_supersedes_a_browser_call_beside_an_executed_one(make: Make) -> None:
     model = ScriptedModel(
         script=lambda request: (
             [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1"), Call("pay", {}, "c2")]
@@ -189,8 +189,8 @@ async def test_a_call_that_waits_beside_one_that_is_done(make: Make) -> None:
     assert_legal(model.requests[-1])
 
 
-async def test_two_processes_that_meet_the_same_chat_at_once(make: Make) -> None:
-    """Not supported at the same time, but nothing may be lost or left broken by it."""
+async def test_two_processes_that_write_in_one_chat_at_once_leave_it_usable(make: Make) -> None:
+    """The lease lets them write one after the other."""
     model = ScriptedModel(script=lambda _: [Say("ok")])
     one, two = make(model), make(model)
     await asyncio.gather(one.say("a", "a"), two.say("b", "b"))

@@ -1,6 +1,6 @@
-"""A server that dies and comes back, with a call in each state: what waits still waits, nothing runs twice.
+"""A restart with a call in each state: pending calls stay pending, and none is executed twice.
 
-The server that died is a bridge that nobody asks any more; the one that comes back is another on the same file.
+The server that died is a bridge that gets no more requests; the restarted one is another bridge on the same file.
 """
 
 from pathlib import Path
@@ -32,15 +32,15 @@ NOON, PARIS = {"time": "noon"}, {"city": "Paris"}
 UNSURE = "This call was cut off while it ran; whether it was executed is not known."
 
 
-async def give_at_the_gate(folder: Path, call: str, given: UncheckedAnswer) -> None:
-    """An answer that a dying server took and did nothing about."""
+async def settle_at_gate(folder: Path, call: str, answer: UncheckedAnswer) -> None:
+    """Settle an answer as a server does that dies before it continues the message."""
     gate = ToolGate(SqliteGateStore(folder / "state.db"), Policy(), clock=Clock())
-    await gate.settle("ann", "chat", call, given)
+    await gate.settle("ann", "chat", call, answer)
     await gate.close()
 
 
-async def put(folder: Path, call: str, state: State) -> None:
-    """Leave a record in a state that a dying server may have left it in."""
+async def set_state(folder: Path, call: str, state: State) -> None:
+    """Set the state of a record, as a server may have left it that died."""
     store = SqliteGateStore(folder / "state.db")
     row = await store.get("ann", "chat", call)
     assert row is not None
@@ -53,7 +53,7 @@ async def put(folder: Path, call: str, state: State) -> None:
 
 
 async def store_verdict(folder: Path, call: str, message: str) -> None:
-    """What a dying server had told the session before the tool began."""
+    """Store a verdict in the session, as a server does that dies before the tool begins."""
     gate = ToolGate(SqliteGateStore(folder / "state.db"), Policy(), clock=Clock())
     record = await gate.get("ann", "chat", call)
     await gate.close()
@@ -66,7 +66,7 @@ async def store_verdict(folder: Path, call: str, message: str) -> None:
 
 @pytest.mark.parametrize("way", ["post", "route"])
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_question_waits_through_a_restart(make: Make, way: str, approved: bool) -> None:
+async def test_a_call_that_waits_for_a_verdict_survives_a_restart(make: Make, way: str, approved: bool) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
@@ -82,7 +82,7 @@ async def test_a_question_waits_through_a_restart(make: Make, way: str, approved
     await assert_history_matches(page, model)
 
 
-async def test_a_browser_call_waits_through_a_restart(make: Make) -> None:
+async def test_a_browser_call_survives_a_restart(make: Make) -> None:
     model = model_calling(CLOCK)
     page = Page(make(model, clock))
     await page.say("time?")
@@ -93,7 +93,7 @@ async def test_a_browser_call_waits_through_a_restart(make: Make) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_an_approved_browser_call_waits_through_a_restart(make: Make) -> None:
+async def test_an_approved_browser_call_survives_a_restart(make: Make) -> None:
     model = model_calling(WHERE)
     page = Page(make(model, where))
     await page.say("where?")
@@ -107,12 +107,12 @@ async def test_an_approved_browser_call_waits_through_a_restart(make: Make) -> N
     await assert_history_matches(page, model)
 
 
-async def test_an_answer_that_had_not_reached_the_agent_is_asked_for_again(make: Make, tmp_path: Path) -> None:
+async def test_a_verdict_that_had_not_reached_the_agent_is_asked_for_again(make: Make, tmp_path: Path) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
+    await settle_at_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
     page = page.after_restart(make(model, till.pay))
     await page.reload()
     assert page.calls == {"c1": "approval-requested"}
@@ -122,19 +122,19 @@ async def test_an_answer_that_had_not_reached_the_agent_is_asked_for_again(make:
     await assert_history_matches(page, model)
 
 
-async def test_the_page_that_gave_it_gives_it_again_and_it_is_taken(make: Make, tmp_path: Path) -> None:
+async def test_a_verdict_that_had_not_reached_the_agent_can_be_sent_again(make: Make, tmp_path: Path) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
+    await settle_at_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
     page = page.after_restart(make(model, till.pay))
     assert (await page.approve("c1").send()).text == "Done."
     assert till.paid == [5]
     await assert_history_matches(page, model)
 
 
-async def test_half_of_the_answers_before_a_restart(make: Make) -> None:
+async def test_after_a_restart_all_verdicts_of_an_unfinished_step_are_asked_for_again(make: Make) -> None:
     till, model = Till(), model_calling(PAY, PAY_6)
     page = Page(make(model, till.pay))
     await page.say("pay")
@@ -162,13 +162,13 @@ async def test_an_output_that_had_not_reached_the_agent_is_kept(make: Make) -> N
     await assert_history_matches(page, model)
 
 
-async def test_the_only_output_that_had_not_reached_the_agent(make: Make, tmp_path: Path) -> None:
-    """Nothing waits any more, but nothing has gone on either: the page sends it again, or the user types."""
+async def test_an_output_that_had_not_reached_the_agent_can_be_sent_again(make: Make, tmp_path: Path) -> None:
+    """No call is pending any more, and the message has not continued: the page sends the output again."""
     model = model_calling(CLOCK)
     page = Page(make(model, clock))
     await page.say("time?")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "t1", UncheckedAnswer(output=NOON))
+    await settle_at_gate(tmp_path, "t1", UncheckedAnswer(output=NOON))
     page = page.after_restart(make(model, clock))
     await page.give("t1", NOON).send()
     assert tool_responses(model.requests[-1]) == {"t1": NOON}
@@ -176,24 +176,24 @@ async def test_the_only_output_that_had_not_reached_the_agent(make: Make, tmp_pa
     await assert_history_matches(page, model)
 
 
-async def test_a_message_after_an_output_that_had_not_reached_the_agent(make: Make, tmp_path: Path) -> None:
+async def test_a_new_message_brings_an_output_that_had_not_reached_the_agent(make: Make, tmp_path: Path) -> None:
     model = model_calling(CLOCK)
     page = Page(make(model, clock))
     await page.say("time?")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "t1", UncheckedAnswer(output=NOON))
+    await settle_at_gate(tmp_path, "t1", UncheckedAnswer(output=NOON))
     page = page.after_restart(make(model, clock))
     await page.say("so?")
     assert tool_responses(model.requests[-1]) == {"t1": NOON}
     await assert_history_matches(page, model)
 
 
-async def test_a_verdict_that_was_stored_before_the_tool_began(make: Make, tmp_path: Path) -> None:
+async def test_an_approved_call_whose_tool_had_not_begun_is_not_executed(make: Make, tmp_path: Path) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     asked = await page.say("pay")
     await page.bridge.close()
-    await give_at_the_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
+    await settle_at_gate(tmp_path, "c1", UncheckedAnswer(approved=True))
     await store_verdict(tmp_path, "c1", asked.run.message_id)
     page = page.after_restart(make(model, till.pay))
     tab = page.another_tab()
@@ -207,7 +207,7 @@ async def test_a_verdict_that_was_stored_before_the_tool_began(make: Make, tmp_p
     await assert_history_matches(page, model)
 
 
-async def test_a_call_that_ran_when_the_server_died(make: Make) -> None:
+async def test_a_call_that_was_executing_when_the_server_died_is_unknown(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
     till.pause(5)
     page = Page(make(model, till.pay, drain=0.01))
@@ -221,8 +221,8 @@ async def test_a_call_that_ran_when_the_server_died(make: Make) -> None:
     assert await page.pending() == []
     assert (await page.audit())[-1] == ("server", "c1", "approved", "unknown")
     assert await refused(page.answer("c1", approved=True)) == (409, UNSURE)
-    told = await tab.send()
-    assert (tab.last, told.types[-1]) == (page.last, "error")
+    answer = await tab.send()
+    assert (tab.last, answer.types[-1]) == (page.last, "error")
     assert till.paid == [5]
     await page.say("and?")
     assert tool_responses(model.requests[-1]) == {"c1": {"error": UNFINISHED}}
@@ -230,13 +230,13 @@ async def test_a_call_that_ran_when_the_server_died(make: Make) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_call_that_may_be_run_again_is_so_when_the_person_says_it(make: Make) -> None:
+async def test_a_retryable_call_is_executed_again_when_a_person_approves_it_again(make: Make) -> None:
     payments, model = Payments(), model_calling(PAY)
     page = await payments.cut_off(make, model)
     tab = page.another_tab()
     await page.reload()
     assert page.calls == {"c1": "output-error"}
-    # A stock page that sends its old yes again does not know that it would be a second try.
+    # A stock page that repeats its approval does not know that the call would be executed a second time.
     await tab.send()
     assert tab.last == page.last
     assert payments.ran == ["c1"]
@@ -251,13 +251,13 @@ async def test_a_call_that_may_be_run_again_is_so_when_the_person_says_it(make: 
     await assert_history_matches(page, model)
 
 
-async def test_a_result_that_was_stored_before_its_record_knew(make: Make, tmp_path: Path) -> None:
+async def test_a_record_is_closed_when_the_session_has_the_result(make: Make, tmp_path: Path) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
     await page.approve("c1").send()
     await page.bridge.close()
-    await put(tmp_path, "c1", State.EXECUTING)
+    await set_state(tmp_path, "c1", State.EXECUTING)
     page = page.after_restart(make(model, till.pay))
     await page.reload()
     assert page.calls == {"c1": "output-available"}
@@ -267,7 +267,7 @@ async def test_a_result_that_was_stored_before_its_record_knew(make: Make, tmp_p
     await assert_history_matches(page, model)
 
 
-async def test_a_call_that_was_over_before_the_restart(make: Make) -> None:
+async def test_a_repeated_answer_after_a_restart_executes_nothing(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
@@ -284,7 +284,7 @@ async def test_a_call_that_was_over_before_the_restart(make: Make) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_call_that_was_typed_over_before_the_restart(make: Make) -> None:
+async def test_an_answer_to_a_superseded_call_is_refused_after_a_restart(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
@@ -300,7 +300,7 @@ async def test_a_call_that_was_typed_over_before_the_restart(make: Make) -> None
 
 
 @pytest.mark.parametrize("scope", ["chat", "always"])
-async def test_a_grant_outlives_the_server(make: Make, scope: str) -> None:
+async def test_a_grant_survives_a_restart(make: Make, scope: str) -> None:
     till = Till()
     model = ScriptedModel(turns=[[PAY], [Say("Done.")], [PAY_6], [Say("Again.")]])
     page = Page(make(model, till.pay))
@@ -312,8 +312,8 @@ async def test_a_grant_outlives_the_server(make: Make, scope: str) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_tool_that_was_taken_away_before_the_answer(make: Make) -> None:
-    """The new server has another agent: what cannot be run any more is told, and the chat goes on."""
+async def test_an_approved_call_of_a_tool_that_no_longer_exists_is_an_error(make: Make) -> None:
+    """The restarted server has another agent; the chat goes on."""
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
@@ -326,7 +326,7 @@ async def test_a_tool_that_was_taken_away_before_the_answer(make: Make) -> None:
     assert set(tool_responses(model.requests[-1])) == {"c1"}
 
 
-async def test_a_policy_that_forbids_it_since(make: Make) -> None:
+async def test_an_approved_call_that_the_policy_forbids_since_is_not_executed(make: Make) -> None:
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay))
     await page.say("pay")
@@ -338,7 +338,7 @@ async def test_a_policy_that_forbids_it_since(make: Make) -> None:
     assert (await page.audit())[-1][3] == "not executed"
 
 
-async def test_a_question_in_the_second_step_waits_through_a_restart(make: Make) -> None:
+async def test_a_call_of_the_second_step_survives_a_restart(make: Make) -> None:
     till = Till()
     model = ScriptedModel(turns=[[PAY], [PAY_6], [Say("Done.")]])
     page = Page(make(model, till.pay))
@@ -350,7 +350,7 @@ async def test_a_question_in_the_second_step_waits_through_a_restart(make: Make)
     await assert_history_matches(page, model)
 
 
-async def test_a_tool_that_asks_from_inside_through_a_restart(make: Make) -> None:
+async def test_a_tool_that_requests_confirmation_itself_survives_a_restart(make: Make) -> None:
     till, model = Till(), model_calling(Call("haggle", {"amount": 9}, "c1"))
     page = Page(make(model, till.haggle))
     await page.say("haggle")
@@ -362,8 +362,8 @@ async def test_a_tool_that_asks_from_inside_through_a_restart(make: Make) -> Non
     await assert_history_matches(page, model)
 
 
-async def test_the_file_of_the_gate_is_gone(make: Make) -> None:
-    """The session still holds the question; nobody can release it any more."""
+async def test_a_call_whose_record_is_lost_cannot_be_approved(make: Make) -> None:
+    """The session has the approval request, but the gate has no record."""
     till, model = Till(), model_calling(PAY)
     page = Page(make(model, till.pay, gate_store=MemoryGateStore()))
     await page.say("pay")
@@ -383,7 +383,7 @@ def raising(amount: int) -> Any:
     raise AssertionError(f"it ran with {amount}")
 
 
-async def test_a_denied_call_is_not_run_by_the_server_that_comes_back(make: Make) -> None:
+async def test_a_call_that_is_denied_after_a_restart_is_not_executed(make: Make) -> None:
     tool = FunctionTool(raising, require_confirmation=True)
     model = model_calling(Call("raising", {"amount": 1}, "c1"))
     page = Page(make(model, tool))

@@ -1,4 +1,4 @@
-"""A retried POST follows or replays, and never runs twice."""
+"""A retried request follows its run or gets the stored message, and never runs twice."""
 
 import asyncio
 import sqlite3
@@ -17,7 +17,7 @@ from tests.support.chats import Chat, texts_in, tool_parts
 from tests.support.fixtures import Make
 
 
-async def test_while_it_runs(make: Make) -> None:
+async def test_a_retry_while_the_run_writes_follows_it(make: Make) -> None:
     held = asyncio.Event()
     model = ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]])
     chat = make(model)
@@ -31,7 +31,7 @@ async def test_while_it_runs(make: Make) -> None:
     assert len(model.requests) == 1
 
 
-async def test_eight_at_the_same_time(make: Make) -> None:
+async def test_eight_equal_requests_at_once_make_one_run(make: Make) -> None:
     model = ScriptedModel(turns=[[Say("one two")]])
     chat = make(model)
     runs = await asyncio.gather(*(chat.begin("a", "u1") for _ in range(8)))
@@ -42,7 +42,7 @@ async def test_eight_at_the_same_time(make: Make) -> None:
     assert len(await chat.messages()) == 2
 
 
-async def test_after_the_end(make: Make) -> None:
+async def test_a_retry_after_the_end_gets_the_same_stream(make: Make) -> None:
     model = ScriptedModel(turns=[[Say("one two")]])
     chat = make(model)
     first = await chat.say("a", "u1")
@@ -52,7 +52,7 @@ async def test_after_the_end(make: Make) -> None:
     assert len(await chat.messages()) == 2
 
 
-async def test_an_edit_after_its_end(make: Make) -> None:
+async def test_a_retried_edit_gets_the_same_stream(make: Make) -> None:
     model = ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
     chat = make(model)
     await chat.say("a", "u1")
@@ -64,7 +64,7 @@ async def test_an_edit_after_its_end(make: Make) -> None:
     assert await chat.texts() == [("user", "b"), ("assistant", "to b")]
 
 
-async def test_after_the_log_is_gone(make: Make) -> None:
+async def test_a_retry_after_the_stream_is_gone_gets_the_stored_message(make: Make) -> None:
     model = ScriptedModel(turns=[[Call("add", {"a": 1, "b": 2}, "c1")], [Say("three")], [Say("other")]])
     clock = Clock()
     chat = make(model, add, stream_log=MemoryStreamLog(ttl=60, clock=clock))
@@ -80,7 +80,7 @@ async def test_after_the_log_is_gone(make: Make) -> None:
     assert len(await chat.messages()) == 4
 
 
-async def test_after_a_restart(make: Make) -> None:
+async def test_a_retry_after_a_restart_gets_the_stored_message(make: Make) -> None:
     model = ScriptedModel(turns=[[Call("add", {"a": 1, "b": 2}, "c1")], [Say("three")]])
     first = await make(model, add).say("a", "u1")
     chat = make(model, add)
@@ -91,7 +91,7 @@ async def test_after_a_restart(make: Make) -> None:
     assert (await chat.messages())[1:] == [first.message]
 
 
-async def test_after_a_stop_and_a_restart(make: Make) -> None:
+async def test_a_retry_of_a_stopped_message_gets_the_stored_message(make: Make) -> None:
     model = ScriptedModel(turns=[[Say("It is "), Wait(asyncio.Event())]])
     chat = make(model)
     run = await chat.begin("a", "u1")
@@ -104,7 +104,7 @@ async def test_after_a_stop_and_a_restart(make: Make) -> None:
     assert len(model.requests) == 1
 
 
-async def test_an_older_message_while_a_newer_is_answered(make: Make) -> None:
+async def test_a_retry_of_an_older_message_does_not_stop_a_newer_answer(make: Make) -> None:
     """A late retry of the first message must not replace the second's answer."""
     held = asyncio.Event()
     model = ScriptedModel(turns=[[Say("one")], [Say("two "), Wait(held), Say("three")]])
@@ -128,7 +128,7 @@ async def test_a_message_without_an_id_is_always_new(make: Make) -> None:
     assert len(set(ids)) == 4
 
 
-async def test_the_same_id_in_two_chats_and_of_two_users(make: Make) -> None:
+async def test_the_same_message_id_in_another_chat_or_of_another_user_is_new(make: Make) -> None:
     model = ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
     chat = make(model)
     chats = [chat, Chat(chat.bridge, "other"), Chat(chat.bridge, "chat", "bob")]
@@ -141,7 +141,7 @@ async def test_the_same_id_in_two_chats_and_of_two_users(make: Make) -> None:
 
 
 async def test_a_message_that_was_never_stored_can_be_sent_again(make: Make, tmp_path: Path) -> None:
-    """The session store was away, so there is no answer to tell again."""
+    """The session store was away, so there is no stored answer."""
     model = ScriptedModel(turns=[[Say("ok")]])
     chat = make(model)
     await chat.bridge.ready()

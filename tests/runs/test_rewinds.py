@@ -1,4 +1,4 @@
-"""Regenerate and edit go back in the session: the model sees only what is left."""
+"""Regenerate and edit rewind the session: the model gets only the turns that are left."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.support.fixtures import Make
 
 
 def counting() -> ScriptedModel:
-    """Answers with the number of the request and the question."""
+    """Return a model that answers with the number of the request and the user's text."""
     model = ScriptedModel(script=lambda request: [Say(f"{len(model.requests)}: {texts_in(request.contents)[-1][1]}")])
     return model
 
@@ -24,7 +24,7 @@ async def three_turns(make: Make, model: ScriptedModel) -> Chat:
     return chat
 
 
-async def test_regenerate_the_last_answer(make: Make) -> None:
+async def test_regenerate_replaces_the_last_answer(make: Make) -> None:
     model = counting()
     chat = await three_turns(make, model)
     old = (await chat.messages())[-1]["id"]
@@ -37,7 +37,7 @@ async def test_regenerate_the_last_answer(make: Make) -> None:
     assert answer.message["id"] != old
 
 
-async def test_regenerate_without_a_message_id(make: Make) -> None:
+async def test_regenerate_works_without_the_id_of_the_answer(make: Make) -> None:
     """As a stock client does that calls `regenerate()` with no answer to replace."""
     model = counting()
     chat = await three_turns(make, model)
@@ -46,7 +46,7 @@ async def test_regenerate_without_a_message_id(make: Make) -> None:
     assert len(await chat.messages()) == 6
 
 
-async def test_regenerate_by_the_id_of_the_answer_only(make: Make) -> None:
+async def test_regenerate_works_with_the_id_of_the_answer_only(make: Make) -> None:
     model = counting()
     chat = await three_turns(make, model)
     answer = await chat.regenerate((await chat.messages())[3]["id"])
@@ -56,7 +56,7 @@ async def test_regenerate_by_the_id_of_the_answer_only(make: Make) -> None:
     assert [message["id"] for message in (await chat.messages())[::2]] == ["u1", "u2"]
 
 
-async def test_regenerate_after_a_restart(make: Make) -> None:
+async def test_regenerate_works_after_a_restart(make: Make) -> None:
     model = counting()
     old = (await (await three_turns(make, model)).messages())[-1]["id"]
     chat = make(model)
@@ -64,7 +64,7 @@ async def test_regenerate_after_a_restart(make: Make) -> None:
     assert len(await chat.messages()) == 6
 
 
-async def test_regenerate_by_an_unknown_id(make: Make) -> None:
+async def test_regenerate_of_an_unknown_message_is_refused(make: Make) -> None:
     model = counting()
     chat = await three_turns(make, model)
     before = await chat.messages()
@@ -74,7 +74,7 @@ async def test_regenerate_by_an_unknown_id(make: Make) -> None:
     assert len(model.requests) == 3
 
 
-async def test_regenerate_a_failed_answer(make: Make) -> None:
+async def test_regenerate_replaces_a_failed_answer(make: Make) -> None:
     model = ScriptedModel(
         script=lambda _: [Say("half "), Fail(OSError("cut"))] if len(model.requests) == 1 else [Say("ok")]
     )
@@ -86,7 +86,7 @@ async def test_regenerate_a_failed_answer(make: Make) -> None:
     assert await chat.texts() == [("user", "a"), ("assistant", "ok")]
 
 
-async def test_regenerate_a_running_answer(make: Make) -> None:
+async def test_regenerate_replaces_a_running_answer(make: Make) -> None:
     held = asyncio.Event()
     model = ScriptedModel(script=lambda _: [Say("half "), Wait(held)] if len(model.requests) == 1 else [Say("ok")])
     chat = make(model)
@@ -111,7 +111,7 @@ async def test_a_retried_regenerate_follows_the_one_that_runs(make: Make) -> Non
     assert len(model.requests) == 2
 
 
-async def test_edit_the_first_of_three(make: Make) -> None:
+async def test_an_edit_of_the_first_message_removes_all_later_turns(make: Make) -> None:
     model = counting()
     chat = await three_turns(make, model)
     answer = await chat.say("A", "u1", replaces="u1")
@@ -122,7 +122,7 @@ async def test_edit_the_first_of_three(make: Make) -> None:
     assert texts_in(model.requests[-1]) == [("user", "A"), ("model", "4: A"), ("user", "b again")]
 
 
-async def test_edit_under_a_new_id(make: Make) -> None:
+async def test_an_edit_may_have_a_new_id(make: Make) -> None:
     model = counting()
     chat = await three_turns(make, model)
     await chat.say("B", "new", replaces="u2")
@@ -130,7 +130,7 @@ async def test_edit_under_a_new_id(make: Make) -> None:
     assert [message["id"] for message in (await chat.messages())[::2]] == ["u1", "new"]
 
 
-async def test_edit_with_an_unknown_id_is_a_new_message(make: Make) -> None:
+async def test_an_edit_of_an_unknown_message_is_a_new_message(make: Make) -> None:
     model = counting()
     chat = await three_turns(make, model)
     answer = await chat.say("d", "u4", replaces="never-seen")
@@ -139,13 +139,13 @@ async def test_edit_with_an_unknown_id_is_a_new_message(make: Make) -> None:
     assert len(await chat.messages()) == 8
 
 
-async def test_edit_of_the_first_message_of_a_chat_that_does_not_exist(make: Make) -> None:
+async def test_an_edit_in_a_chat_that_does_not_exist_is_a_new_message(make: Make) -> None:
     model = counting()
     answer = await make(model).say("a", "u1", replaces="u1")
     assert answer.text == "1: a"
 
 
-async def test_rewind_upon_rewind(make: Make, tmp_path: Path) -> None:
+async def test_a_chat_can_be_rewound_many_times(make: Make, tmp_path: Path) -> None:
     model = counting()
     chat = await three_turns(make, model)
     await chat.say("B", "u2", replaces="u2")
@@ -158,7 +158,7 @@ async def test_rewind_upon_rewind(make: Make, tmp_path: Path) -> None:
     assert await make(model).texts() == expected
 
 
-async def test_a_message_that_was_cut_away_may_be_sent_again(make: Make) -> None:
+async def test_a_message_that_a_rewind_removed_can_be_sent_again(make: Make) -> None:
     """Its old answer is no longer part of the chat, so the same id is a new message."""
     model = counting()
     chat = await three_turns(make, model)
@@ -167,7 +167,7 @@ async def test_a_message_that_was_cut_away_may_be_sent_again(make: Make) -> None
     assert [text for _, text in await chat.texts()] == ["A", "4: A", "c", "5: c"]
 
 
-async def test_going_back_over_a_tool_call(make: Make) -> None:
+async def test_a_rewind_over_a_tool_call_leaves_no_call_without_a_response(make: Make) -> None:
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
@@ -199,7 +199,7 @@ async def test_history_while_an_edit_runs_ends_with_the_edited_message(make: Mak
 
 @pytest.mark.parametrize("renamed", [False, True])
 @pytest.mark.parametrize("edit", [False, True])
-async def test_title_and_birth_of_a_chat_survive_going_back(make: Make, renamed: bool, edit: bool) -> None:
+async def test_a_rewind_keeps_title_and_creation_time(make: Make, renamed: bool, edit: bool) -> None:
     chat = make(counting(), clock=lambda: 1000.0)
     old = (await chat.say("the first words", "u1")).run.message_id
     if renamed:

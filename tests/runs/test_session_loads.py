@@ -38,7 +38,7 @@ async def loads_after(page: Page, sessions: CountingSessions) -> int:
     return sessions.loads
 
 
-async def test_a_stock_repost(make: Make) -> None:
+async def test_answers_in_a_repost_load_the_session_twice(make: Make) -> None:
     till, sessions = Till(), CountingSessions()
     page = await asked(make, sessions, till)
     async with page.chat_events() as events:
@@ -47,14 +47,14 @@ async def test_a_stock_repost(make: Make) -> None:
     assert (till.paid, await loads_after(page, sessions)) == ([5], 2)
 
 
-async def test_the_calls_route(make: Make) -> None:
+async def test_an_answer_by_the_calls_route_loads_the_session_twice(make: Make) -> None:
     till, sessions = Till(), CountingSessions()
     page = await asked(make, sessions, till)
     assert (await page.answer_and_follow("c1", approved=True)).text == "Paid."
     assert (till.paid, await loads_after(page, sessions)) == ([5], 2)
 
 
-async def test_an_answer_that_others_of_its_step_wait_for(make: Make) -> None:
+async def test_an_answer_that_continues_nothing_loads_the_session_once(make: Make) -> None:
     till, sessions = Till(), CountingSessions()
     page = await asked(make, sessions, till, Call("pay", {"amount": 6}, "c2"))
     await page.answer("c1", approved=True)

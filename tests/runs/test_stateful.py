@@ -45,7 +45,7 @@ numbers = st.integers(0, 23)
 answers = st.sampled_from([do.answer, do.repost])
 
 
-class Server(RuleBasedStateMachine):
+class ServerMachine(RuleBasedStateMachine):
     """Everything that can happen to it. What a rule is about is chosen by numbers, so that a run can be repeated."""
 
     @initialize(on_busy=st.sampled_from(["replace", "replace", "queue", "refuse"]))
@@ -57,20 +57,20 @@ class Server(RuleBasedStateMachine):
     @rule(script=st.sampled_from(SCRIPTS), number=numbers)
     def the_model_goes_on(self, script: str, number: int) -> None:
         """It does what the script says; if nobody asks it anything, somebody does now."""
-        if not self.world.go_on(number, script.split()):
+        if not self.world.script(number, script.split()):
             self.world.step((do.send, CHATS[number % len(CHATS)], number))
-            self.world.go_on(0, script.split())
+            self.world.script(0, script.split())
 
     @rule()
     def tools_end(self) -> None:
-        self.world.let_tools_go()
+        self.world.release_tools()
 
     @rule(first=acts, second=st.none() | acts, chat=chats, number=numbers)
     def somebody_asks(self, first: Act, second: Act | None, chat: str, number: int) -> None:
         """One thing, or two at once."""
         asks = [(first, chat, number), (second, chat, number)]
-        lived = self.world.step(*((act, where, which) for act, where, which in asks if act is not None))
-        if lived and first is do.stop and second is None and do.stops_all(number):
+        survived = self.world.step(*((act, where, which) for act, where, which in asks if act is not None))
+        if survived and first is do.stop and second is None and do.stops_all(number):
             self.world.assert_stopped(chat)
 
     @rule(by=answers, other=st.none() | acts, number=numbers)
@@ -84,10 +84,10 @@ class Server(RuleBasedStateMachine):
         asks = [(by, chat, which), (other, chat, number)]
         self.world.step(*((act, where, which) for act, where, which in asks if act is not None))
 
-    @rule(what=st.sampled_from(["read", "cut", "come back"]), number=numbers, forgets=st.integers(0, 3))
-    def a_reader(self, what: str, number: int, forgets: int) -> None:
+    @rule(what=st.sampled_from(["read", "cut", "come back"]), number=numbers, loses=st.integers(0, 3))
+    def a_reader(self, what: str, number: int, loses: int) -> None:
         if what == "cut":
-            self.world.cut(number, forgets)
+            self.world.cut(number, loses)
         else:
             self.world.with_reader(number, do.read if what == "read" else do.come_back)
 
@@ -97,15 +97,15 @@ class Server(RuleBasedStateMachine):
             case "restart":
                 self.world.restart()
             case "crash":
-                self.world.die()
+                self.world.crash()
             case "delete":
                 self.world.step((do.delete, CHATS[number % 2], 0))
             case _:
-                self.world.time_passes((10.0, 250.0, 600.0)[number % 3])
+                self.world.advance_clock((10.0, 250.0, 600.0)[number % 3])
 
     @rule(writes=st.integers(1, 25), after=st.booleans())
     def a_crash_will_come(self, writes: int, after: bool) -> None:
-        self.world.doom(writes, after=after)
+        self.world.crash_after(writes, after=after)
 
     def teardown(self) -> None:
         if not hasattr(self, "world"):
@@ -123,24 +123,24 @@ def ask(world: World) -> None:
 def look_and_pay(world: World) -> None:
     """Words, calls of every kind, one of them in its middle; a yes to each, and the rest."""
     ask(world)
-    world.go_on(0, ["think", "say", "look", "pay+hold", "end"])
+    world.script(0, ["think", "say", "look", "pay+hold", "end"])
     world.step((do.answer, "c0", 0))
-    world.let_tools_go()
-    world.go_on(0, ["say", "end"])
+    world.release_tools()
+    world.script(0, ["say", "end"])
 
 
 def answer_one_by_one(world: World) -> None:
     ask(world)
-    world.go_on(0, ["where", "pay", "clock", "end"])
+    world.script(0, ["where", "pay", "clock", "end"])
     for number in (0, 1, 0, 1, 0):
         world.step((do.repost, "c0", number))
-    world.go_on(0, ["say", "end"])
+    world.script(0, ["say", "end"])
 
 
 def change_ones_mind(world: World) -> None:
     ask(world)
     world.step((do.edit, "c0", 0), (do.send, "c0", 0))
-    world.go_on(0, ["say", "pay", "end"])
+    world.script(0, ["say", "pay", "end"])
     world.step((do.regenerate, "c0", 0))
     world.step((do.stop, "c0", 0))
     world.step((do.delete, "c0", 0))
@@ -149,29 +149,29 @@ def change_ones_mind(world: World) -> None:
 def type_over(world: World) -> None:
     """Something new while calls wait, twice."""
     ask(world)
-    world.go_on(0, ["clock", "pay", "end"])
+    world.script(0, ["clock", "pay", "end"])
     ask(world)
     ask(world)
-    world.go_on(0, ["say", "end"])
+    world.script(0, ["say", "end"])
 
 
 def type_over_the_browser(world: World) -> None:
     """Something new while only a browser could answer, and the same again, as clients do after a lost connection."""
     ask(world)
-    world.go_on(0, ["clock", "end"])
+    world.script(0, ["clock", "end"])
     ask(world)
     world.step((do.send_again, "c0", 0))
-    world.go_on(0, ["say", "end"])
+    world.script(0, ["say", "end"])
 
 
 def type_over_and_answer(world: World) -> None:
     """The browser answers what was typed over while somebody stops; then it is said in other words."""
     ask(world)
-    world.go_on(0, ["clock", "end"])
+    world.script(0, ["clock", "end"])
     ask(world)
     world.step((do.answer, "c0", 2), (do.stop, "c0", 0))
     world.step((do.edit, "c0", 0))
-    world.go_on(0, ["say", "end"])
+    world.script(0, ["say", "end"])
 
 
 STORIES = (
@@ -185,15 +185,15 @@ STORIES = (
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_server_that_is_killed_at_any_write(tmp_path: Path, story: Callable[[World], None]) -> None:
+def test_the_invariants_hold_wherever_the_server_is_killed(tmp_path: Path, story: Callable[[World], None]) -> None:
     """The same story again and again, and each time the server dies one write later."""
     died, writes = True, 0
     while died:
         writes += EVERY
         world = World(tmp_path / f"{writes}.db")
-        world.doom(writes, after=True)
+        world.crash_after(writes, after=True)
         story(world)
-        died = world.lives > 1
+        died = world.servers > 1
         world.end()
     assert writes > 20
 
@@ -205,9 +205,9 @@ def silence(caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.CRITICAL + 1, logger=name)
 
 
-def test_no_history_breaks_what_holds() -> None:
+def test_the_invariants_hold_after_any_sequence_of_actions() -> None:
     run_state_machine_as_test(
-        Server,
+        ServerMachine,
         settings=settings(
             max_examples=EXAMPLES or 60,
             stateful_step_count=25,

@@ -26,7 +26,7 @@ def result(call: str, approved: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("verdicts", list(product([True, False], repeat=2)))
-async def test_two_calls_answered_in_one_send(open_page: Open, verdicts: tuple[bool, ...]) -> None:
+async def test_two_calls_can_be_answered_in_one_request(open_page: Open, verdicts: tuple[bool, ...]) -> None:
     till, model = Till(), model_calling(PAY_5, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -42,67 +42,72 @@ async def test_two_calls_answered_in_one_send(open_page: Open, verdicts: tuple[b
 
 @pytest.mark.parametrize("verdicts", list(product([True, False], repeat=2)))
 @pytest.mark.parametrize("order", list(permutations(TWO)))
-async def test_two_calls_answered_one_by_one(
+async def test_two_calls_can_be_answered_one_by_one(
     open_page: Open, order: tuple[str, ...], verdicts: tuple[bool, ...]
 ) -> None:
     till, model = Till(), model_calling(PAY_5, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
-    said = dict(zip(order, verdicts, strict=True))
-    first = await page.approve(order[0], approved=said[order[0]]).send()
+    verdict_of = dict(zip(order, verdicts, strict=True))
+    first = await page.approve(order[0], approved=verdict_of[order[0]]).send()
     assert comparable_chunks(page, first) == [START, FINISH_PENDING]
     assert (till.paid, len(model.requests)) == ([], 1)
     await assert_history_matches(page, model)
     assert [pending["toolCallId"] for pending in await page.pending()] == [order[1]]
-    second = await page.approve(order[1], approved=said[order[1]]).send()
+    second = await page.approve(order[1], approved=verdict_of[order[1]]).send()
     assert second.text == "Done."
-    assert till.paid == [int(call[1:]) for call in TWO if said[call]]
-    assert tool_responses(model.requests[-1]) == {call: result(call, said[call]) for call in TWO}
+    assert till.paid == [int(call[1:]) for call in TWO if verdict_of[call]]
+    assert tool_responses(model.requests[-1]) == {call: result(call, verdict_of[call]) for call in TWO}
     await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("verdicts", list(product([True, False], repeat=3)))
 @pytest.mark.parametrize("order", list(permutations(THREE)))
-async def test_three_calls_answered_through_the_calls_route(
+async def test_three_calls_can_be_answered_by_the_calls_route(
     make: Make, order: tuple[str, ...], verdicts: tuple[bool, ...]
 ) -> None:
     till, model = Till(), model_calling(PAY_5, PAY_6, PAY_7)
     page = Page(make(model, till.pay, db="memory:"))
     await page.say("pay")
-    said = dict(zip(order, verdicts, strict=True))
+    verdict_of = dict(zip(order, verdicts, strict=True))
     for call in order[:-1]:
-        assert (await page.answer(call, approved=said[call])).state == "answered"
+        assert (await page.answer(call, approved=verdict_of[call])).state == "answered"
     await page.reload()
-    assert page.calls == {call: _shown(call, order[-1]) for call in THREE}
+    assert page.calls == {call: _state(call, order[-1]) for call in THREE}
     assert till.paid == []
-    await page.answer_and_follow(order[-1], approved=said[order[-1]])
-    assert till.paid == [int(call[1:]) for call in THREE if said[call]]
-    assert tool_responses(model.requests[-1]) == {call: result(call, said[call]) for call in THREE}
+    await page.answer_and_follow(order[-1], approved=verdict_of[order[-1]])
+    assert till.paid == [int(call[1:]) for call in THREE if verdict_of[call]]
+    assert tool_responses(model.requests[-1]) == {call: result(call, verdict_of[call]) for call in THREE}
     await assert_history_matches(page, model)
 
 
 @pytest.mark.parametrize("verdicts", [(True, False, True), (False, True, False), (True, True, True)])
 @pytest.mark.parametrize("order", list(permutations(THREE)))
-async def test_three_calls_answered_one_by_one(make: Make, order: tuple[str, ...], verdicts: tuple[bool, ...]) -> None:
+async def test_three_calls_can_be_answered_one_by_one(
+    make: Make, order: tuple[str, ...], verdicts: tuple[bool, ...]
+) -> None:
     till, model = Till(), model_calling(PAY_5, PAY_6, PAY_7)
     page = Page(make(model, till.pay, db="memory:"))
     await page.say("pay")
-    said = dict(zip(order, verdicts, strict=True))
+    verdict_of = dict(zip(order, verdicts, strict=True))
     for call in order[:-1]:
-        assert comparable_chunks(page, await page.approve(call, approved=said[call]).send()) == [START, FINISH_PENDING]
+        assert comparable_chunks(page, await page.approve(call, approved=verdict_of[call]).send()) == [
+            START,
+            FINISH_PENDING,
+        ]
         await assert_history_matches(page, model)
     assert (till.paid, len(model.requests)) == ([], 1)
-    await page.approve(order[-1], approved=said[order[-1]]).send()
-    assert till.paid == [int(call[1:]) for call in THREE if said[call]]
-    assert tool_responses(model.requests[-1]) == {call: result(call, said[call]) for call in THREE}
+    await page.approve(order[-1], approved=verdict_of[order[-1]]).send()
+    assert till.paid == [int(call[1:]) for call in THREE if verdict_of[call]]
+    assert tool_responses(model.requests[-1]) == {call: result(call, verdict_of[call]) for call in THREE}
     await assert_history_matches(page, model)
 
 
-def _shown(call: str, open_one: str) -> str:
-    return "approval-requested" if call == open_one else "approval-responded"
+def _state(call: str, pending: str) -> str:
+    return "approval-requested" if call == pending else "approval-responded"
 
 
-async def test_answers_to_all_at_once_through_the_calls_route(open_page: Open) -> None:
+async def test_answers_by_the_calls_route_at_once_make_one_continuation(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY_5, PAY_6, PAY_7)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -116,39 +121,39 @@ async def test_answers_to_all_at_once_through_the_calls_route(open_page: Open) -
 
 
 async def _answer(page: Page, what: str) -> None:
-    """One answer by one way: the page's post or the calls route."""
+    """Send one answer, in the page's message or by the calls route."""
     match what:
         case "yes":
             await page.approve("c5").send()
         case "no":
             await page.deny("c5").send()
         case "yes by route":
-            await _by_route(page, "c5", approved=True)
+            await _answer_by_route(page, "c5", approved=True)
         case "no by route":
-            await _by_route(page, "c5", approved=False)
+            await _answer_by_route(page, "c5", approved=False)
         case "output":
             await page.give("t1", NOON).send()
         case "output by route":
-            await _by_route(page, "t1", output=NOON)
+            await _answer_by_route(page, "t1", output=NOON)
         case "error":
             await page.fail("t1", "no clock").send()
         case _:
             raise AssertionError(what)
 
 
-async def _by_route(page: Page, call: str, **given: Any) -> None:
+async def _answer_by_route(page: Page, call: str, **answer: Any) -> None:
     last = len(await page.pending()) == 1
     if last:
-        await page.answer_and_follow(call, **given)
+        await page.answer_and_follow(call, **answer)
     else:
-        await page.answer(call, **given)
+        await page.answer(call, **answer)
         await page.reload()
 
 
 @pytest.mark.parametrize("verdict", ["yes", "no", "yes by route", "no by route"])
 @pytest.mark.parametrize("output", ["output", "output by route", "error"])
 @pytest.mark.parametrize("verdict_first", [True, False])
-async def test_a_gated_and_a_browser_call_in_one_step(
+async def test_a_gated_and_a_browser_call_can_be_answered_in_any_order_and_way(
     make: Make, verdict: str, output: str, verdict_first: bool
 ) -> None:
     till, model = Till(), model_calling(PAY_5, CLOCK)
@@ -171,7 +176,7 @@ async def test_a_gated_and_a_browser_call_in_one_step(
 
 
 @pytest.mark.parametrize("order", list(permutations(["c5", "t1", "w1"])))
-async def test_a_gated_a_browser_and_a_gated_browser_call(open_page: Open, order: tuple[str, ...]) -> None:
+async def test_calls_of_three_kinds_can_be_answered_in_any_order(open_page: Open, order: tuple[str, ...]) -> None:
     till, model = Till(), model_calling(PAY_5, CLOCK, WHERE)
     page = open_page(model, till.pay, clock, where)
     await page.say("go")
@@ -191,7 +196,7 @@ async def test_a_gated_a_browser_and_a_gated_browser_call(open_page: Open, order
     assert len(model.requests) == 2
 
 
-async def test_all_of_them_in_one_send(open_page: Open) -> None:
+async def test_calls_of_three_kinds_can_be_answered_in_one_request(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY_5, CLOCK, WHERE)
     page = open_page(model, till.pay, clock, where)
     await page.say("go")
@@ -201,7 +206,7 @@ async def test_all_of_them_in_one_send(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_plain_call_beside_a_gated_one_has_run_when_the_question_comes(open_page: Open) -> None:
+async def test_a_call_without_approval_runs_beside_a_gated_one(open_page: Open) -> None:
     def add(a: int, b: int) -> dict[str, int]:
         """Add."""
         return {"sum": a + b}
@@ -216,7 +221,7 @@ async def test_a_plain_call_beside_a_gated_one_has_run_when_the_question_comes(o
     await assert_history_matches(page, model)
 
 
-async def test_two_browser_calls_answered_one_by_one(open_page: Open) -> None:
+async def test_two_browser_calls_can_be_answered_one_by_one(open_page: Open) -> None:
     model = model_calling(CLOCK, Call("clock", {"zone": "CET"}, "t2"))
     page = open_page(model, clock)
     await page.say("go")
@@ -229,7 +234,7 @@ async def test_two_browser_calls_answered_one_by_one(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_reload_after_half_of_the_answers(open_page: Open, approved: bool) -> None:
+async def test_the_first_of_two_verdicts_is_in_history(open_page: Open, approved: bool) -> None:
     till, model = Till(), model_calling(PAY_5, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -243,7 +248,7 @@ async def test_a_reload_after_half_of_the_answers(open_page: Open, approved: boo
     await assert_history_matches(page, model)
 
 
-async def test_a_reloaded_page_that_repeats_the_answer_it_shows(open_page: Open) -> None:
+async def test_a_repeated_first_verdict_executes_nothing(open_page: Open) -> None:
     till, model = Till(), model_calling(PAY_5, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -256,7 +261,7 @@ async def test_a_reloaded_page_that_repeats_the_answer_it_shows(open_page: Open)
     await assert_history_matches(page, model)
 
 
-async def test_one_call_fails_and_the_other_does_not(open_page: Open) -> None:
+async def test_one_of_two_approved_calls_may_fail(open_page: Open) -> None:
     def crash(amount: int) -> str:
         """Break."""
         raise RuntimeError("jammed")

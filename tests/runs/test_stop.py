@@ -1,4 +1,4 @@
-"""Stop ends what ADK does, keeps what was shown, and leaves a chat that goes on."""
+"""Stop ends the run, keeps the text that was sent, and leaves a chat that can go on."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -25,7 +25,7 @@ from tests.support.fixtures import Make
 
 
 class ClosingModel(ScriptedModel):
-    """Tells when its generator was closed."""
+    """A model with an event that is set when its generator is closed."""
 
     _closed: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
 
@@ -45,7 +45,7 @@ class ClosingModel(ScriptedModel):
 
 
 class Tool:
-    """A tool that hangs and tells what became of it."""
+    """A tool that hangs until it is cancelled."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -63,7 +63,7 @@ class Tool:
 
 
 @pytest.mark.parametrize("rate", [0, 30])
-async def test_stop_in_mid_text(make: Make, tmp_path: Path, rate: float) -> None:
+async def test_stop_keeps_the_text_that_was_sent(make: Make, tmp_path: Path, rate: float) -> None:
     never = asyncio.Event()
     model = ClosingModel(turns=[[Think("Hm."), Say("It is "), Wait(never), Say("never")], [Say("Fine.")]])
     chat = make(model, events_per_second=rate)
@@ -85,7 +85,7 @@ async def test_stop_in_mid_text(make: Make, tmp_path: Path, rate: float) -> None
     assert (await chat.messages())[1] == answer.message
 
 
-async def test_stop_in_a_tool(make: Make) -> None:
+async def test_stop_cancels_a_tool_and_seals_its_call(make: Make) -> None:
     tool = Tool()
     model = ScriptedModel(turns=[[Say("Wait. "), Call("hang", {}, "c1")], [Say("Fine.")]])
     chat = make(model, tool.hang)
@@ -104,7 +104,7 @@ async def test_stop_in_a_tool(make: Make) -> None:
     assert (await chat.messages())[1] == answer.message
 
 
-async def test_stop_in_one_of_two_tools(make: Make) -> None:
+async def test_stop_seals_one_of_two_calls(make: Make) -> None:
     tool = Tool()
 
     def quick() -> str:
@@ -124,7 +124,7 @@ async def test_stop_in_one_of_two_tools(make: Make) -> None:
     assert_legal(model.requests[-1])
 
 
-async def test_a_tool_that_does_not_let_go_is_cancelled_and_nothing_comes_after(
+async def test_a_tool_that_ignores_the_abort_is_cancelled_and_stores_nothing_later(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "STOP_PATIENCE", 0.1)
@@ -155,7 +155,7 @@ async def test_a_tool_that_does_not_let_go_is_cancelled_and_nothing_comes_after(
     assert_legal(model.requests[-1])
 
 
-async def test_stop_before_the_model_is_asked(make: Make) -> None:
+async def test_stop_before_the_request_to_the_model_keeps_the_user_message(make: Make) -> None:
     model = ScriptedModel(turns=[[Say("never")]])
     chat = make(model)
     run = await chat.begin("hello")
@@ -168,7 +168,7 @@ async def test_stop_before_the_model_is_asked(make: Make) -> None:
     assert after.types[-1] == "finish"
 
 
-async def test_stop_without_anything_to_stop(make: Make) -> None:
+async def test_stop_without_a_run_returns_false(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Say("ok")]]))
     assert not await chat.stop()
     answer = await chat.say("hello")
@@ -189,7 +189,7 @@ async def test_stop_of_a_named_older_run_leaves_the_newer_one(make: Make) -> Non
     assert (await chat.read(run)).text == "two three"
 
 
-async def test_stop_twice_at_the_same_time(make: Make) -> None:
+async def test_stops_at_once_end_a_run_once(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Say("It is "), Wait(asyncio.Event())]]))
     run = await chat.begin("hello")
     await chat.reader(run).until("text-delta")
@@ -199,7 +199,7 @@ async def test_stop_twice_at_the_same_time(make: Make) -> None:
     assert (await chat.messages())[-1] == answer.message
 
 
-async def test_delete_stops_what_runs(make: Make) -> None:
+async def test_delete_stops_a_run(make: Make) -> None:
     model = ClosingModel(turns=[[Say("It is "), Wait(asyncio.Event())]])
     chat = make(model)
     run = await chat.begin("hello")
@@ -216,7 +216,7 @@ async def test_delete_stops_what_runs(make: Make) -> None:
     await chat.stop()
 
 
-async def test_a_message_that_meets_a_delete_starts_a_new_chat(make: Make) -> None:
+async def test_a_message_during_a_delete_starts_a_new_chat_or_is_deleted(make: Make) -> None:
     model = ScriptedModel(script=lambda _: [Say("ok")])
     chat = make(model)
     await chat.say("old")
@@ -228,7 +228,7 @@ async def test_a_message_that_meets_a_delete_starts_a_new_chat(make: Make) -> No
             await chat.messages()
 
 
-async def test_close_lets_running_answers_end(make: Make) -> None:
+async def test_close_waits_for_running_answers(make: Make) -> None:
     held = asyncio.Event()
     chat = make(ScriptedModel(turns=[[Say("It is "), Wait(held), Say("done.")]]))
     run = await chat.begin("hello")
@@ -242,7 +242,7 @@ async def test_close_lets_running_answers_end(make: Make) -> None:
     assert (await reader.rest()).text == "It is done."
 
 
-async def test_close_stops_what_does_not_end_in_time(make: Make) -> None:
+async def test_close_stops_runs_that_do_not_end_in_time(make: Make) -> None:
     model = ClosingModel(turns=[[Say("It is "), Wait(asyncio.Event())]])
     chat = make(model, drain=0.01)
     run = await chat.begin("hello")
@@ -264,8 +264,8 @@ async def test_a_closed_bridge_takes_no_more_turns(make: Make) -> None:
     assert not await chat.bridge.ready()
 
 
-async def test_a_new_title_that_meets_a_stop(make: Make) -> None:
-    """Both write to the session; neither may spoil what the other does."""
+async def test_a_rename_during_a_stop_is_stored(make: Make) -> None:
+    """Both write to the session."""
     chat = make(ScriptedModel(turns=[[Say("It is "), Wait(asyncio.Event())], [Say("Fine.")]]))
     run = await chat.begin("hello")
     await chat.reader(run).until("text-delta")
@@ -281,8 +281,7 @@ async def test_a_new_title_that_meets_a_stop(make: Make) -> None:
     assert (await chat.messages())[-1] == answer.message
 
 
-async def test_history_while_a_stop_takes_its_time(make: Make) -> None:
-    """What is not yet ended is not shown as if it were."""
+async def test_history_leaves_out_an_answer_that_is_being_stopped(make: Make) -> None:
     started, let_go = asyncio.Event(), asyncio.Event()
 
     async def tidy_up() -> str:
@@ -308,7 +307,7 @@ async def test_history_while_a_stop_takes_its_time(make: Make) -> None:
 
 
 class HeldSessions(InMemorySessionService):
-    """Sessions that are not read or made before they may be."""
+    """Sessions that are loaded or created only after `go_on` is set."""
 
     def __init__(self, operation: str) -> None:
         super().__init__()
@@ -334,7 +333,7 @@ class HeldSessions(InMemorySessionService):
 
 
 class HeldLog(MemoryStreamLog):
-    """A log to which nothing is added before it may be."""
+    """A log that takes entries only after `go_on` is set."""
 
     def __init__(self) -> None:
         super().__init__(ttl=60)
@@ -346,8 +345,8 @@ class HeldLog(MemoryStreamLog):
         await super().append(run, entries)
 
 
-class HeldEnd(MemoryStreamLog):
-    """A log that is not closed before it may be."""
+class HeldCloseLog(MemoryStreamLog):
+    """A log that closes streams only after `go_on` is set."""
 
     def __init__(self) -> None:
         super().__init__(ttl=60)
@@ -360,7 +359,7 @@ class HeldEnd(MemoryStreamLog):
 
 
 async def test_a_stop_returns_when_the_stream_is_closed(make: Make) -> None:
-    log = HeldEnd()
+    log = HeldCloseLog()
     chat = make(ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]]), stream_log=log)
     run = await chat.begin("a")
     await chat.reader(run).until("text-delta")
@@ -375,7 +374,7 @@ async def test_a_stop_returns_when_the_stream_is_closed(make: Make) -> None:
     assert await log.unclosed() == []
 
 
-async def test_a_start_that_still_reads_when_the_bridge_closes_is_refused(make: Make) -> None:
+async def test_a_request_that_loads_its_session_while_the_bridge_closes_is_refused(make: Make) -> None:
     service = HeldSessions("get")
     chat = make(ScriptedModel(turns=[[Say("never")]]), session_service=service)
     starting = asyncio.create_task(chat.begin("hello"))
@@ -388,7 +387,7 @@ async def test_a_start_that_still_reads_when_the_bridge_closes_is_refused(make: 
     assert chat.bridge.writing == []
 
 
-async def test_a_start_that_is_past_its_checks_when_the_bridge_closes_is_ended(make: Make) -> None:
+async def test_a_run_that_begins_while_the_bridge_closes_is_ended(make: Make) -> None:
     log = HeldLog()
     chat = make(ScriptedModel(turns=[[Say("It is "), Wait(asyncio.Event())]]), stream_log=log, drain=0.01)
     starting = asyncio.create_task(chat.begin("hello"))
@@ -403,10 +402,10 @@ async def test_a_start_that_is_past_its_checks_when_the_bridge_closes_is_ended(m
     assert chat.bridge.writing == []
 
 
-async def test_a_message_behind_an_answer_that_resists_waits_for_its_end(
+async def test_a_message_waits_for_a_run_that_ignores_its_cancellation(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when another message in between was given up."""
+    """Also if a message between the two was stopped."""
     monkeypatch.setattr(runs, "STOP_PATIENCE", 0.05)
     started, let_go = asyncio.Event(), asyncio.Event()
     order: list[str] = []
@@ -445,7 +444,7 @@ async def test_a_message_behind_an_answer_that_resists_waits_for_its_end(
     assert (await chat.read(third)).text == "ok"
 
 
-async def test_a_run_that_is_cancelled_before_anything_is_stored_was_stopped(
+async def test_a_run_that_is_stopped_before_anything_is_stored_ends_with_an_abort(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "STOP_PATIENCE", 0.05)

@@ -1,4 +1,4 @@
-"""Stop, delete, regenerate and edit, while a call waits, runs, or has been paid for."""
+"""Stop, delete, regenerate and edit while a call is pending, is executing or was executed."""
 
 import asyncio
 
@@ -20,14 +20,14 @@ PAY, PAY_6 = Call("pay", {"amount": 5}, "c1"), Call("pay", {"amount": 6}, "c2")
 CLOCK, WHERE = Call("clock", {"zone": "UTC"}, "t1"), Call("where", {"exact": True}, "w1")
 NOON = {"time": "noon"}
 LATE = "Too late: the call was stopped before it was executed."
-LATE_BY_WORD = "Too late: the conversation went on without this call, and it was not executed."
+LATE_SUPERSEDED = "Too late: the conversation went on without this call, and it was not executed."
 
 
 def calling(*calls: Call) -> ScriptedModel:
     return ScriptedModel(turns=[list(calls), [Say("Fine.")], [Say("Bye.")]])
 
 
-async def test_stop_while_a_question_waits(open_page: Open) -> None:
+async def test_stop_voids_a_call_that_waits_for_a_verdict(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -46,7 +46,7 @@ async def test_stop_while_a_question_waits(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("call", [CLOCK, WHERE])
-async def test_stop_while_the_browser_is_awaited(open_page: Open, call: Call) -> None:
+async def test_stop_voids_a_call_that_waits_for_the_browser(open_page: Open, call: Call) -> None:
     model = calling(call)
     page = open_page(model, clock, where)
     await page.say("go")
@@ -61,7 +61,7 @@ async def test_stop_while_the_browser_is_awaited(open_page: Open, call: Call) ->
     await assert_history_matches(page, model)
 
 
-async def test_stop_takes_back_an_approval_and_keeps_an_output(open_page: Open) -> None:
+async def test_stop_voids_an_approval_and_keeps_an_output(open_page: Open) -> None:
     till, model = Till(), calling(PAY, PAY_6, CLOCK)
     page = open_page(model, till.pay, clock)
     await page.say("go")
@@ -75,7 +75,7 @@ async def test_stop_takes_back_an_approval_and_keeps_an_output(open_page: Open) 
     await assert_history_matches(page, model)
 
 
-async def test_stop_of_the_run_that_asked_by_its_name(open_page: Open) -> None:
+async def test_stop_of_the_asking_run_voids_its_call(open_page: Open) -> None:
     page = open_page(calling(PAY), Till().pay)
     asked = await page.say("pay")
     assert not await page.chat.stop("run-unknown")
@@ -84,8 +84,8 @@ async def test_stop_of_the_run_that_asked_by_its_name(open_page: Open) -> None:
     assert await page.pending() == []
 
 
-async def test_stop_in_an_approved_tool(open_page: Open) -> None:
-    """It had begun: its fate is not known, to nobody."""
+async def test_stop_makes_an_executing_call_unknown(open_page: Open) -> None:
+    """It had begun, so that nobody can say whether it was executed."""
     till, model = Till(), calling(PAY)
     till.pause(5)
     page = open_page(model, till.pay)
@@ -94,8 +94,8 @@ async def test_stop_in_an_approved_tool(open_page: Open) -> None:
     run = await page.post()
     await till.until_begun(5)
     assert await page.chat.stop()
-    told = await page.follow(run)
-    assert told.types[-2:] == ["abort", "finish"]
+    answer = await page.follow(run)
+    assert answer.types[-2:] == ["abort", "finish"]
     assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, UNFINISHED)
     await assert_history_matches(page, model)
     assert (await page.audit())[-1][2:] == ("approved", "unknown")
@@ -108,7 +108,7 @@ async def test_stop_in_an_approved_tool(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_stop_beside_a_finished_sibling_keeps_its_result(open_page: Open) -> None:
+async def test_stop_keeps_the_result_of_a_call_that_has_ended(open_page: Open) -> None:
     till, model = Till(), calling(PAY, PAY_6)
     till.pause(6)
     page = open_page(model, till.pay)
@@ -129,7 +129,7 @@ async def test_stop_beside_a_finished_sibling_keeps_its_result(open_page: Open) 
     await assert_history_matches(page, model)
 
 
-async def test_stop_beside_a_denied_sibling(open_page: Open) -> None:
+async def test_stop_keeps_the_denial_of_another_call(open_page: Open) -> None:
     till, model = Till(), calling(PAY, PAY_6)
     till.pause(6)
     page = open_page(model, till.pay)
@@ -142,13 +142,13 @@ async def test_stop_beside_a_denied_sibling(open_page: Open) -> None:
     await page.follow(run)
     assert page.calls == {"c1": "output-denied", "c2": "output-error"}
     await page.say("go on")
-    told = tool_responses(model.requests[-1])
-    assert told["c1"]["error"].startswith("The user refused this call")
-    assert told["c2"] == {"error": UNFINISHED}
+    responses = tool_responses(model.requests[-1])
+    assert responses["c1"]["error"].startswith("The user refused this call")
+    assert responses["c2"] == {"error": UNFINISHED}
     await assert_history_matches(page, model)
 
 
-async def test_stop_in_the_text_after_a_payment(open_page: Open) -> None:
+async def test_stop_in_the_text_after_a_call_keeps_its_result(open_page: Open) -> None:
     till = Till()
     model = ScriptedModel(turns=[[PAY], [Say("Paid "), Wait(asyncio.Event())], [Say("Bye.")]])
     page = open_page(model, till.pay)
@@ -164,8 +164,8 @@ async def test_stop_in_the_text_after_a_payment(open_page: Open) -> None:
     assert till.paid == [5]
 
 
-async def test_stop_while_a_question_is_about_to_be_asked(open_page: Open) -> None:
-    """A slow sibling keeps the run from pausing; the question is not out yet."""
+async def test_stop_before_the_approval_request_is_sent_seals_the_call(open_page: Open) -> None:
+    """Another call of the step keeps the run from pausing, so that the approval request is not sent yet."""
     started = asyncio.Event()
 
     async def slow() -> str:
@@ -190,7 +190,7 @@ async def test_stop_while_a_question_is_about_to_be_asked(open_page: Open) -> No
     await assert_history_matches(page, model)
 
 
-async def test_delete_while_a_question_waits(open_page: Open) -> None:
+async def test_delete_voids_a_pending_call(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -204,7 +204,7 @@ async def test_delete_while_a_question_waits(open_page: Open) -> None:
     assert (till.paid, len(model.requests)) == ([], 1)
 
 
-async def test_delete_while_an_approved_call_runs(open_page: Open) -> None:
+async def test_delete_ends_a_run_that_executes_a_call(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     till.pause(5)
     page = open_page(model, till.pay)
@@ -219,7 +219,7 @@ async def test_delete_while_an_approved_call_runs(open_page: Open) -> None:
     assert len(await again.pending()) == 1
 
 
-async def test_a_new_chat_of_the_same_name_knows_nothing_of_the_old_approval(open_page: Open) -> None:
+async def test_an_approval_of_a_deleted_chat_is_refused_in_a_new_one_of_the_same_id(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -233,13 +233,13 @@ async def test_a_new_chat_of_the_same_name_knows_nothing_of_the_old_approval(ope
     assert till.paid == [5]
 
 
-def unnamed(amount: int) -> ScriptedModel:
-    """Calls without ids of its own, as most models have it: a regenerated call is another one."""
+def model_without_ids(amount: int) -> ScriptedModel:
+    """Return a model that gives its calls no ids, as most do: a regenerated call is another one."""
     return ScriptedModel(turns=[[Call("pay", {"amount": amount})], [Say("Paid.")], [Say("Bye.")]])
 
 
-async def test_regenerate_while_a_question_waits(open_page: Open) -> None:
-    till, model = Till(), unnamed(5)
+async def test_regenerate_supersedes_a_pending_call(open_page: Open) -> None:
+    till, model = Till(), model_without_ids(5)
     page = open_page(model, till.pay)
     first = await page.say("pay")
     [old] = page.calls
@@ -247,8 +247,8 @@ async def test_regenerate_while_a_question_waits(open_page: Open) -> None:
     second = await page.chat.regenerate(first.run.message_id)
     [pending] = await page.pending()
     assert pending["toolCallId"] != old
-    assert await refused(page.answer(old, approved=True)) == (409, LATE_BY_WORD)
-    assert refusal(await tab.approve(old).send()) == LATE_BY_WORD
+    assert await refused(page.answer(old, approved=True)) == (409, LATE_SUPERSEDED)
+    assert refusal(await tab.approve(old).send()) == LATE_SUPERSEDED
     assert till.paid == []
     await page.reload()
     assert page.last["id"] == second.run.message_id
@@ -259,7 +259,7 @@ async def test_regenerate_while_a_question_waits(open_page: Open) -> None:
 
 
 async def test_regenerate_after_a_payment_asks_again(open_page: Open) -> None:
-    till, model = Till(), unnamed(5)
+    till, model = Till(), model_without_ids(5)
     page = open_page(model, till.pay)
     await page.say("pay")
     [old] = page.calls
@@ -275,8 +275,8 @@ async def test_regenerate_after_a_payment_asks_again(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_an_edited_message_while_a_question_waits(open_page: Open) -> None:
-    till, model = Till(), unnamed(5)
+async def test_an_edit_supersedes_a_pending_call(open_page: Open) -> None:
+    till, model = Till(), model_without_ids(5)
     page = open_page(model, till.pay)
     await page.say("pay")
     [old] = page.calls
@@ -293,8 +293,8 @@ async def test_an_edited_message_while_a_question_waits(open_page: Open) -> None
     assert (await page.chat.texts())[0] == ("user", "pay again")
 
 
-async def test_an_edited_message_after_a_payment(open_page: Open) -> None:
-    till, model = Till(), unnamed(5)
+async def test_an_edit_after_an_executed_call_asks_again(open_page: Open) -> None:
+    till, model = Till(), model_without_ids(5)
     page = open_page(model, till.pay)
     await page.say("pay")
     [old] = page.calls
@@ -310,8 +310,8 @@ async def test_an_edited_message_after_a_payment(open_page: Open) -> None:
     assert [entry.outcome for entry in await page.audit_entries()].count("executed") == 2
 
 
-async def test_regenerate_while_an_approved_call_runs(open_page: Open) -> None:
-    till, model = Till(), unnamed(5)
+async def test_regenerate_makes_an_executing_call_unknown(open_page: Open) -> None:
+    till, model = Till(), model_without_ids(5)
     till.pause(5)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -326,9 +326,7 @@ async def test_regenerate_while_an_approved_call_runs(open_page: Open) -> None:
     assert (await page.audit())[2][2:] == ("approved", "unknown")
 
 
-async def test_an_approved_call_that_is_cancelled_by_itself(open_page: Open) -> None:
-    """A tool that gives up on its own is not a stop."""
-
+async def test_a_tool_that_raises_cancelled_error_is_an_error_and_no_stop(open_page: Open) -> None:
     async def pay(amount: int) -> str:
         """Pay."""
         raise asyncio.CancelledError
@@ -336,8 +334,8 @@ async def test_an_approved_call_that_is_cancelled_by_itself(open_page: Open) -> 
     model = calling(PAY)
     page = open_page(model, FunctionTool(pay, require_confirmation=True))
     await page.say("pay")
-    told = await page.approve("c1").send()
-    assert told.types[-1] == "finish"
+    answer = await page.approve("c1").send()
+    assert answer.types[-1] == "finish"
     assert page.calls == {"c1": "output-error"}
     assert await page.stored() == page.last
     await page.say("go on")

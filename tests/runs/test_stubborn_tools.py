@@ -22,7 +22,7 @@ from tests.support.stubborn import Stubborn
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run has hardly any time to end."""
+    """Give a run hardly any time to end."""
     monkeypatch.setattr(runs, "STOP_PATIENCE", 0.02)
     monkeypatch.setattr(tasks, "CANCEL_SECONDS", 0.02)
 
@@ -40,14 +40,14 @@ def model() -> ScriptedModel:
 
 def tool(stubborn: Stubborn, *, asks: bool = False) -> FunctionTool:
     async def dig() -> dict[str, Any]:
-        """Dig, whoever wants it to stop."""
+        """Dig, and ignore every cancellation."""
         await stubborn.work()
         return {"dug": True}
 
     return FunctionTool(dig, require_confirmation=asks)
 
 
-async def ended(run: Run, stubborn: Stubborn) -> None:
+async def end_tool(run: Run, stubborn: Stubborn) -> None:
     """Let the tool return at last, and wait until its task has ended."""
     left = [task for task in asyncio.all_tasks() if task.get_name() == f"adkwire-run-{run.id}"]
     await stubborn.release()
@@ -55,7 +55,7 @@ async def ended(run: Run, stubborn: Stubborn) -> None:
         await asyncio.wait(left, timeout=PATIENCE)
 
 
-async def digging(chat: Chat, stubborn: Stubborn) -> Run:
+async def begin_digging(chat: Chat, stubborn: Stubborn) -> Run:
     """Return a run whose tool executes."""
     run = await chat.begin("dig")
     async with asyncio.timeout(PATIENCE):
@@ -63,9 +63,11 @@ async def digging(chat: Chat, stubborn: Stubborn) -> Run:
     return run
 
 
-async def test_stop(make: Make, stubborn: Stubborn, caplog: pytest.LogCaptureFixture) -> None:
+async def test_stop_ends_the_run_and_the_tool_writes_nothing_later(
+    make: Make, stubborn: Stubborn, caplog: pytest.LogCaptureFixture
+) -> None:
     chat = make(model(), tool(stubborn))
-    run = await digging(chat, stubborn)
+    run = await begin_digging(chat, stubborn)
     assert await chat.stop()
     assert run.closed
     answer = await chat.read(run)
@@ -73,17 +75,17 @@ async def test_stop(make: Make, stubborn: Stubborn, caplog: pytest.LogCaptureFix
     assert [part["errorText"] for part in tool_parts(answer.message)] == [UNFINISHED]
     assert await chat.stop() is False, "nothing runs any more"
     assert (await chat.say("next")).text == "Next."
-    stored, shown = await chat.messages(), (await chat.read(run)).data
+    stored, entries = await chat.messages(), (await chat.read(run)).data
     assert stored[1] == answer.message
-    await ended(run, stubborn)
+    await end_tool(run, stubborn)
     assert await chat.messages() == stored
-    assert (await chat.read(run)).data == shown
+    assert (await chat.read(run)).data == entries
     assert (await chat.say("last")).text == "Last."
     assert sum("abandoned" in message for message in caplog.messages) == 1
     assert [record for record in caplog.records if record.exc_info] == []
 
 
-async def test_stop_of_an_approved_call(make: Make, stubborn: Stubborn) -> None:
+async def test_stop_makes_an_approved_call_unknown(make: Make, stubborn: Stubborn) -> None:
     page = Page(make(model(), tool(stubborn, asks=True)))
     await page.say("dig")
     run = await page.approve("c1").post()
@@ -94,52 +96,54 @@ async def test_stop_of_an_approved_call(make: Make, stubborn: Stubborn) -> None:
     assert page.part("c1")["errorText"] == UNFINISHED
     audit = await page.audit()
     assert audit[-1][-1] == "unknown"
-    await ended(run, stubborn)
+    await end_tool(run, stubborn)
     assert await page.audit() == audit
     assert await page.stored() == page.last
     assert (await page.say("next")).text == "Next."
 
 
-async def test_delete(make: Make, stubborn: Stubborn) -> None:
+async def test_delete_does_not_wait_for_the_tool(make: Make, stubborn: Stubborn) -> None:
     chat = make(model(), tool(stubborn))
-    run = await digging(chat, stubborn)
+    run = await begin_digging(chat, stubborn)
     async with asyncio.timeout(PATIENCE):
         await chat.bridge.delete("ann", "chat")
-    await ended(run, stubborn)
+    await end_tool(run, stubborn)
     with pytest.raises(NotFound):
         await chat.messages()
     assert (await chat.say("dig again", "u9")).text == "One moment. Next."
     assert len(await chat.messages()) == 2
 
 
-async def test_drain(make: Make, stubborn: Stubborn) -> None:
+async def test_drain_does_not_wait_for_the_tool(make: Make, stubborn: Stubborn) -> None:
     chat = make(model(), tool(stubborn), drain=0.01)
-    run = await digging(chat, stubborn)
+    run = await begin_digging(chat, stubborn)
     async with asyncio.timeout(PATIENCE):
         await chat.bridge.close()
     assert run.closed
     again = make(model(), tool(stubborn))
     stored = await again.messages()
     assert [part["errorText"] for part in tool_parts(stored[1])] == [UNFINISHED]
-    await ended(run, stubborn)
+    await end_tool(run, stubborn)
     assert await again.messages() == stored
 
 
-async def test_a_message_that_replaces_the_run(make: Make, stubborn: Stubborn) -> None:
+async def test_a_message_that_replaces_the_run_does_not_wait_for_the_tool(make: Make, stubborn: Stubborn) -> None:
     chat = make(model(), tool(stubborn))
-    run = await digging(chat, stubborn)
+    run = await begin_digging(chat, stubborn)
     assert (await chat.say("next")).text == "Next."
     stored = await chat.messages()
-    await ended(run, stubborn)
+    await end_tool(run, stubborn)
     assert await chat.messages() == stored
     assert len(stored) == 4
 
 
-async def test_two_stops_at_once(make: Make, stubborn: Stubborn, caplog: pytest.LogCaptureFixture) -> None:
+async def test_stops_at_once_abandon_the_run_once(
+    make: Make, stubborn: Stubborn, caplog: pytest.LogCaptureFixture
+) -> None:
     chat = make(model(), tool(stubborn))
-    run = await digging(chat, stubborn)
+    run = await begin_digging(chat, stubborn)
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(chat.stop(), chat.stop(), run.stop())
     assert (await chat.read(run)).types.count("abort") == 1
     assert sum("abandoned" in message for message in caplog.messages) == 1
-    await ended(run, stubborn)
+    await end_tool(run, stubborn)

@@ -1,4 +1,4 @@
-"""A user who types instead of answering: what was not executed is taken back, what the browser gave is kept."""
+"""A user who sends a new message instead of an answer: pending calls are superseded, outputs are kept."""
 
 import asyncio
 from typing import Any
@@ -24,12 +24,12 @@ def calling(*calls: Call) -> ScriptedModel:
     return ScriptedModel(turns=[list(calls), [Say("Never mind.")], [Say("Bye.")]])
 
 
-async def sealed(page: Page) -> dict[str, dict[str, Any]]:
-    """The calls of the first answer as history has them."""
+async def first_calls(page: Page) -> dict[str, dict[str, Any]]:
+    """Return the calls of the first answer as history has them, by id."""
     return {part["toolCallId"]: part for part in tool_parts((await page.chat.messages())[1])}
 
 
-async def test_a_question_that_is_typed_over(open_page: Open) -> None:
+async def test_a_new_message_supersedes_a_call_that_waits_for_a_verdict(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -38,7 +38,7 @@ async def test_a_question_that_is_typed_over(open_page: Open) -> None:
     assert till.paid == []
     assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
     await assert_history_matches(page, model)
-    part = (await sealed(page))["c1"]
+    part = (await first_calls(page))["c1"]
     assert (part["state"], part["errorText"]) == ("output-error", SUPERSEDED)
     assert await page.pending() == []
     assert await refused(page.answer("c1", approved=True)) == (409, LATE)
@@ -55,7 +55,7 @@ async def test_a_question_that_is_typed_over(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("verdict", [True, False])
-async def test_an_answer_whose_sibling_is_open_is_void(open_page: Open, verdict: bool) -> None:
+async def test_a_new_message_voids_a_verdict_while_another_call_is_pending(open_page: Open, verdict: bool) -> None:
     till, model = Till(), calling(PAY, PAY_6)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -65,39 +65,39 @@ async def test_an_answer_whose_sibling_is_open_is_void(open_page: Open, verdict:
     assert till.paid == []
     assert tool_responses(model.requests[-1]) == {"c1": {"error": WENT_ON}, "c2": {"error": SUPERSEDED}}
     await assert_history_matches(page, model)
-    assert {part["state"] for part in (await sealed(page)).values()} == {"output-error"}
+    assert {part["state"] for part in (await first_calls(page)).values()} == {"output-error"}
     assert refusal(await tab.approve("c2").send()) == LATE
     assert await refused(page.answer("c1", approved=verdict)) == (409, LATE)
     assert till.paid == []
 
 
-async def test_an_output_that_was_given_is_kept(open_page: Open) -> None:
+async def test_a_new_message_keeps_an_output(open_page: Open) -> None:
     till, model = Till(), calling(PAY, CLOCK)
     page = open_page(model, till.pay, clock)
     await page.say("go")
     await page.give("t1", NOON).send()
     await page.say("forget it")
     assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}, "t1": NOON}
-    part = (await sealed(page))["t1"]
+    part = (await first_calls(page))["t1"]
     assert (part["state"], part["output"]) == ("output-available", NOON)
     assert till.paid == []
     await assert_history_matches(page, model)
 
 
-async def test_an_output_that_only_the_new_post_brings_is_kept(open_page: Open) -> None:
-    """The page had it, and had no time to send it."""
+async def test_an_output_that_comes_with_the_new_message_is_kept(open_page: Open) -> None:
+    """The page had it and had not sent it."""
     till, model = Till(), calling(PAY, CLOCK)
     page = open_page(model, till.pay, clock)
     await page.say("go")
     page.give("t1", NOON)
     await page.say("forget it")
     assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}, "t1": NOON}
-    part = (await sealed(page))["t1"]
+    part = (await first_calls(page))["t1"]
     assert (part["state"], part["output"]) == ("output-available", NOON)
     await assert_history_matches(page, model)
 
 
-async def test_an_error_that_only_the_new_post_brings_is_kept(open_page: Open) -> None:
+async def test_a_browser_error_that_comes_with_the_new_message_is_kept(open_page: Open) -> None:
     model = calling(CLOCK)
     page = open_page(model, clock)
     await page.say("go")
@@ -107,7 +107,7 @@ async def test_an_error_that_only_the_new_post_brings_is_kept(open_page: Open) -
     await assert_history_matches(page, model)
 
 
-async def test_an_output_that_only_the_new_post_brings_for_an_approved_call(open_page: Open) -> None:
+async def test_an_output_of_an_approved_call_that_comes_with_the_new_message_is_kept(open_page: Open) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     await page.say("go")
@@ -115,11 +115,11 @@ async def test_an_output_that_only_the_new_post_brings_for_an_approved_call(open
     page.give("w1", {"city": "Paris"})
     await page.say("and then?")
     assert tool_responses(model.requests[-1]) == {"w1": {"city": "Paris"}}
-    assert (await sealed(page))["w1"]["approval"]["approved"] is True
+    assert (await first_calls(page))["w1"]["approval"]["approved"] is True
     await assert_history_matches(page, model)
 
 
-async def test_a_wrong_output_in_the_new_post_is_not_kept(open_page: Open) -> None:
+async def test_a_wrong_output_that_comes_with_the_new_message_is_not_kept(open_page: Open) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     await page.say("go")
@@ -130,8 +130,20 @@ async def test_a_wrong_output_in_the_new_post_is_not_kept(open_page: Open) -> No
     await assert_history_matches(page, model)
 
 
-async def test_a_verdict_in_the_new_post_counts_for_nothing(open_page: Open) -> None:
-    """Who types over a yes that was not sent has not given it."""
+async def test_an_output_of_an_unapproved_call_that_comes_with_the_new_message_is_not_kept(open_page: Open) -> None:
+    """It would also be the approval, which the user has not given."""
+    model = ScriptedModel(turns=[[Call("where", {"exact": True}, "w1")], [Say("Never mind.")]])
+    page = open_page(model, where)
+    await page.say("go")
+    page.give("w1", {"city": "Paris"})
+    assert (await page.say("forget it")).text == "Never mind."
+    assert tool_responses(model.requests[-1]) == {"w1": {"error": SUPERSEDED}}
+    assert [line[2] for line in await page.audit()] == ["asked", "superseded"]
+    await assert_history_matches(page, model)
+
+
+async def test_a_verdict_that_comes_with_the_new_message_is_ignored(open_page: Open) -> None:
+    """A user who sends a message instead of the verdict has not given it."""
     till, model = Till(), calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -141,7 +153,7 @@ async def test_a_verdict_in_the_new_post_counts_for_nothing(open_page: Open) -> 
     assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
 
 
-async def test_a_browser_call_that_is_typed_over(open_page: Open) -> None:
+async def test_a_new_message_supersedes_a_browser_call(open_page: Open) -> None:
     model = calling(CLOCK)
     page = open_page(model, clock)
     await page.say("go")
@@ -152,7 +164,7 @@ async def test_a_browser_call_that_is_typed_over(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_gated_browser_call_that_is_typed_over(open_page: Open, approved: bool) -> None:
+async def test_a_new_message_supersedes_a_gated_browser_call(open_page: Open, approved: bool) -> None:
     model = calling(WHERE)
     page = open_page(model, where)
     await page.say("go")
@@ -161,13 +173,13 @@ async def test_a_gated_browser_call_that_is_typed_over(open_page: Open, approved
     await page.say("forget it")
     words = WENT_ON if approved else SUPERSEDED
     assert tool_responses(model.requests[-1]) == {"w1": {"error": words}}
-    part = (await sealed(page))["w1"]
+    part = (await first_calls(page))["w1"]
     assert (part["state"], part["errorText"]) == ("output-error", words)
     await assert_history_matches(page, model)
     assert await refused(page.answer("w1", output={"city": "Paris"})) == (409, LATE)
 
 
-async def test_what_has_run_stays_as_it_is(open_page: Open) -> None:
+async def test_a_new_message_keeps_the_result_of_an_executed_call(open_page: Open) -> None:
     def add(a: int, b: int) -> dict[str, int]:
         """Add."""
         return {"sum": a + b}
@@ -180,8 +192,8 @@ async def test_what_has_run_stays_as_it_is(open_page: Open) -> None:
     await assert_history_matches(page, model)
 
 
-async def test_a_message_while_an_approved_call_runs(open_page: Open) -> None:
-    """It had begun: nobody knows how far it came, and nobody says that it was not executed."""
+async def test_a_new_message_makes_an_executing_call_unknown(open_page: Open) -> None:
+    """It had begun, so that nobody can say whether it was executed."""
     till = Till()
     till.pause(5)
     model = calling(PAY)
@@ -202,7 +214,7 @@ async def test_a_message_while_an_approved_call_runs(open_page: Open) -> None:
     assert (status, "not known" in words) == (409, True)
 
 
-async def test_a_message_that_queues_behind_an_approved_call_finds_its_result(open_page: Open) -> None:
+async def test_a_queued_message_waits_for_the_result_of_an_approved_call(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     go_on = till.pause(5)
     page = open_page(model, till.pay, on_busy="queue")
@@ -218,7 +230,7 @@ async def test_a_message_that_queues_behind_an_approved_call_finds_its_result(op
     await assert_history_matches(page, model)
 
 
-async def test_where_a_busy_chat_refuses_a_question_does_not_make_it_busy(open_page: Open) -> None:
+async def test_a_pending_call_does_not_make_a_chat_busy(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.pay, on_busy="refuse")
     await page.say("pay")
@@ -227,7 +239,7 @@ async def test_where_a_busy_chat_refuses_a_question_does_not_make_it_busy(open_p
     await assert_history_matches(page, model)
 
 
-async def test_two_messages_over_one_question(open_page: Open) -> None:
+async def test_three_messages_at_once_supersede_a_call_once(open_page: Open) -> None:
     till, model = Till(), calling(PAY)
     page = open_page(model, till.pay)
     await page.say("pay")
@@ -242,9 +254,9 @@ async def test_two_messages_over_one_question(open_page: Open) -> None:
     assert tool_responses(model.requests[-1]) == {"c1": {"error": SUPERSEDED}}
 
 
-async def test_an_answer_and_a_message_at_once(open_page: Open) -> None:
-    """Whichever is first: executed once or never, and the model reads what happened."""
-    till, model = Till(), ScriptedModel(script=lambda r: [Say("ok")] if _asked(r) else [PAY])
+async def test_an_approval_and_a_message_at_once_execute_the_call_at_most_once(open_page: Open) -> None:
+    """Whichever is first, the model reads whether the call was executed."""
+    till, model = Till(), ScriptedModel(script=lambda r: [Say("ok")] if _has_call(r) else [PAY])
     page = open_page(model, till.pay)
     await page.say("pay")
     answering = asyncio.create_task(page.answer("c1", approved=True))
@@ -253,13 +265,13 @@ async def test_an_answer_and_a_message_at_once(open_page: Open) -> None:
     async with asyncio.timeout(PATIENCE):
         while page.bridge.writing:
             await page.bridge.writing[0].done.wait()
-    told = tool_responses(model.requests[-1])["c1"]
+    response = tool_responses(model.requests[-1])["c1"]
     if till.paid:
-        assert told in ({"paid": 5}, {"error": UNFINISHED})
+        assert response in ({"paid": 5}, {"error": UNFINISHED})
     else:
-        assert told in ({"error": SUPERSEDED}, {"error": WENT_ON})
+        assert response in ({"error": SUPERSEDED}, {"error": WENT_ON})
     assert len(till.paid) <= 1
 
 
-def _asked(request: Any) -> bool:
+def _has_call(request: Any) -> bool:
     return any(part.function_call for content in request.contents for part in content.parts or ())

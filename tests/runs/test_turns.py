@@ -1,4 +1,4 @@
-"""A turn from its first chunk to its place in history."""
+"""Turns: their streams, their messages in history, and failures of tools and models."""
 
 import asyncio
 import gc
@@ -30,7 +30,7 @@ def nothing() -> None:
     """Return nothing."""
 
 
-async def test_a_turn_with_a_tool_from_start_to_history(make: Make) -> None:
+async def test_the_stream_of_a_turn_with_a_tool_makes_the_message_of_history(make: Make) -> None:
     model = ScriptedModel(
         turns=[[Think("Sum it."), Say("Adding. "), Call("add", {"a": 1, "b": 2}, "call-1")], [Say("It is 3.")]]
     )
@@ -57,7 +57,7 @@ async def test_a_turn_with_a_tool_from_start_to_history(make: Make) -> None:
     assert await chat.messages() == [question, answer.message]
 
 
-async def test_turns_follow_each_other_in_one_history(make: Make) -> None:
+async def test_history_has_all_turns_in_their_order(make: Make) -> None:
     model = ScriptedModel(turns=[[Say("one")], [Say("two")], [Say("three")]])
     chat = make(model)
     answers = [await chat.say(text) for text in ("a", "b", "c")]
@@ -73,7 +73,7 @@ async def test_turns_follow_each_other_in_one_history(make: Make) -> None:
     ]
 
 
-async def test_while_an_answer_is_written_history_has_only_its_question(make: Make) -> None:
+async def test_history_leaves_out_the_answer_that_is_being_written(make: Make) -> None:
     held = asyncio.Event()
     chat = make(ScriptedModel(turns=[[Say("first")], [Say("half "), Wait(held), Say("done")]]))
     await chat.say("a")
@@ -90,7 +90,7 @@ async def test_while_an_answer_is_written_history_has_only_its_question(make: Ma
     assert (await chat.bridge.history(chat.user, chat.id)).active is None
 
 
-async def test_a_tool_that_raises_is_told_to_the_model_and_the_turn_goes_on(make: Make) -> None:
+async def test_a_tool_that_raises_has_an_error_output_and_the_turn_goes_on(make: Make) -> None:
     model = ScriptedModel(turns=[[Call("boom")], [Say("It broke.")]])
     chat = make(model, boom)
     answer = await chat.say("break")
@@ -102,7 +102,7 @@ async def test_a_tool_that_raises_is_told_to_the_model_and_the_turn_goes_on(make
     assert (await chat.messages())[-1] == answer.message
 
 
-async def test_the_words_of_an_exception_stay_on_the_server(make: Make) -> None:
+async def test_the_text_of_an_exception_stays_on_the_server(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Call("boom")], [Say("Well"), Fail(ValueError(CANARY))]]), boom)
     answer = await chat.say("break")
     assert answer.types[-1] == "error"
@@ -110,7 +110,7 @@ async def test_the_words_of_an_exception_stay_on_the_server(make: Make) -> None:
     assert CANARY not in str(await chat.messages())
 
 
-async def test_the_words_of_an_exception_reach_a_developer_who_asks_for_them(make: Make) -> None:
+async def test_the_text_of_an_exception_is_sent_with_error_detail(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Call("boom")], [Fail(ValueError("the model's words"))]]), boom, error_detail=True)
     answer = await chat.say("break")
     [part] = tool_parts(answer.message)
@@ -118,7 +118,7 @@ async def test_the_words_of_an_exception_reach_a_developer_who_asks_for_them(mak
     assert "the model's words" in answer.plain[-1]["errorText"]
 
 
-async def test_a_tool_that_returns_nothing(make: Make) -> None:
+async def test_a_tool_that_returns_nothing_has_an_output(make: Make) -> None:
     model = ScriptedModel(turns=[[Call("nothing")], [Say("Done.")]])
     chat = make(model, nothing)
     answer = await chat.say("do nothing")
@@ -139,7 +139,7 @@ async def test_an_unknown_tool_does_not_end_the_chat(make: Make) -> None:
     assert_legal(model.requests[-1])
 
 
-async def test_a_model_that_raises_at_once(make: Make) -> None:
+async def test_a_model_that_raises_at_once_makes_an_empty_message_and_an_error(make: Make) -> None:
     model = ScriptedModel(script=lambda request: [Say("Better.")] if len(model.requests) > 1 else [Fail(OSError("no"))])
     chat = make(model)
     answer = await chat.say("hello")
@@ -154,7 +154,7 @@ async def test_a_model_that_raises_at_once(make: Make) -> None:
     assert len(await chat.messages()) == 4
 
 
-async def test_a_model_that_raises_in_mid_text(make: Make) -> None:
+async def test_the_text_before_a_model_raises_is_stored(make: Make) -> None:
     model = ScriptedModel(turns=[[Think("Hm. "), Say("It is a "), Fail(OSError("cut"))], [Say("Fine.")]])
     chat = make(model)
     answer = await chat.say("hello")
@@ -169,7 +169,7 @@ async def test_a_model_that_raises_in_mid_text(make: Make) -> None:
     assert (await chat.messages())[1] == answer.message
 
 
-async def test_a_model_that_raises_between_steps(make: Make) -> None:
+async def test_a_model_that_raises_between_steps_leaves_no_call_without_a_response(make: Make) -> None:
     failing = True
     steps = {
         1: lambda: [Call("add", {"a": 1, "b": 1}, "c1")],
@@ -185,7 +185,7 @@ async def test_a_model_that_raises_between_steps(make: Make) -> None:
     assert_legal(model.requests[-1])
 
 
-async def test_a_model_that_answers_with_an_error_code(make: Make) -> None:
+async def test_an_error_code_of_the_model_ends_the_stream_with_an_error(make: Make) -> None:
     chat = make(ScriptedModel(turns=[[Say("Well, "), ErrorCode("SAFETY", "blocked")]]))
     answer = await chat.say("hello")
     assert answer.types[-1] == "error"
@@ -193,7 +193,7 @@ async def test_a_model_that_answers_with_an_error_code(make: Make) -> None:
     assert (await chat.messages())[-1] == answer.message
 
 
-async def test_a_failed_answer_is_told_the_same_way_again(make: Make) -> None:
+async def test_a_retry_of_a_failed_message_gets_the_same_error(make: Make) -> None:
     model = ScriptedModel(turns=[[Say("It is "), Fail(OSError("cut"))]])
     answer = await make(model).say("hello", "u1")
     again = await make(model).say("hello", "u1")
@@ -203,7 +203,7 @@ async def test_a_failed_answer_is_told_the_same_way_again(make: Make) -> None:
 
 
 @pytest.mark.parametrize("steps", [[], [Say("   ")], [Think("only a thought")]], ids=["nothing", "blank", "thought"])
-async def test_an_empty_answer(make: Make, steps: list[Any]) -> None:
+async def test_an_empty_answer_finishes_and_the_chat_goes_on(make: Make, steps: list[Any]) -> None:
     model = ScriptedModel(script=lambda request: [Say("There.")] if len(model.requests) > 1 else steps)
     chat = make(model)
     answer = await chat.say("hello")
@@ -225,7 +225,7 @@ async def test_an_empty_answer(make: Make, steps: list[Any]) -> None:
     ],
     ids=["japanese", "emoji", "marks", "separators", "sse", "control"],
 )
-async def test_any_text_arrives_and_is_kept_as_it_is(make: Make, text: str) -> None:
+async def test_any_text_is_sent_and_stored_unchanged(make: Make, text: str) -> None:
     model = ScriptedModel(turns=[[Say(text, chunk=1)]])
     chat = make(model)
     answer = await chat.say(text)
@@ -235,7 +235,7 @@ async def test_any_text_arrives_and_is_kept_as_it_is(make: Make, text: str) -> N
     assert all(b"\n" not in raw and b"\r" not in raw for raw in answer.data)
 
 
-async def test_a_megabyte_of_text(make: Make) -> None:
+async def test_a_megabyte_of_text_is_sent_and_stored(make: Make) -> None:
     text = "0123456789abcdef" * 65_536
     chat = make(ScriptedModel(turns=[[Say(text, chunk=8192)]]))
     answer = await chat.say("much")
@@ -269,8 +269,8 @@ def half_an_emoji() -> str:
 @pytest.mark.parametrize(
     "steps", [[Say("broken \ud83d text", chunk=3)], [Call("half_an_emoji", {}, "c1")]], ids=["model", "tool"]
 )
-async def test_text_that_is_none(make: Make, steps: list[Any]) -> None:
-    """Half a surrogate pair cannot be encoded; the turn ends all the same, and so does the chat's next one."""
+async def test_text_that_cannot_be_encoded_does_not_break_the_chat(make: Make, steps: list[Any]) -> None:
+    """Half a surrogate pair cannot be encoded."""
     model = ScriptedModel(script=lambda request: steps if len(request.contents) == 1 else [Say("Fine.")])
     chat = make(model, half_an_emoji)
     answer = await chat.say("go")
@@ -281,7 +281,7 @@ async def test_text_that_is_none(make: Make, steps: list[Any]) -> None:
     assert_legal(model.requests[-1])
 
 
-async def test_a_tool_that_cancels_itself(make: Make) -> None:
+async def test_a_tool_that_raises_cancelled_error_does_not_break_the_chat(make: Make) -> None:
     async def gives_up() -> str:
         """Give up."""
         raise asyncio.CancelledError
@@ -296,7 +296,7 @@ async def test_a_tool_that_cancels_itself(make: Make) -> None:
     assert_legal(model.requests[-1])
 
 
-async def test_many_chats_at_the_same_time(make: Make) -> None:
+async def test_many_chats_can_be_answered_at_the_same_time(make: Make) -> None:
     model = ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
     bridge = make(model).bridge
     chats = [Chat(bridge, f"chat-{number}", f"user-{number % 3}") for number in range(20)]
@@ -306,7 +306,7 @@ async def test_many_chats_at_the_same_time(make: Make) -> None:
         assert (await chat.messages())[-1] == answer.message
 
 
-async def test_what_was_attached_is_let_go_when_the_answer_ends(make: Make) -> None:
+async def test_attached_files_are_freed_when_the_run_ends(make: Make) -> None:
     model = ScriptedModel(script=lambda _: [Say("Nice.")])
     chat = make(model)
     data = bytes(1_000_000)

@@ -1,4 +1,4 @@
-"""Watchers of a bridge go on after a bug in a store or a listener, and readiness tells when one does not run."""
+"""Watchers of a bridge go on after a bug in a store or a listener, and readiness fails while one does not run."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection
@@ -38,26 +38,26 @@ class FailingLog(MemoryStreamLog):
 
 
 class FailingSignals(MemorySignals):
-    """Signals that fail when somebody begins to listen, at first."""
+    """Signals whose first `failures` listeners fail."""
 
     def __init__(self, board: SharedSignals, failures: int) -> None:
         super().__init__(board)
         self._failures = failures
-        self.heard = asyncio.Event()
-        """Set when all listeners listen."""
+        self.listening = asyncio.Event()
+        """Set when a listener listens."""
 
     async def listen(self, topic: str) -> AsyncGenerator[bytes, None]:
         if self._failures:
             self._failures -= 1
             raise ZeroDivisionError(BUG)
-        self.heard.set()
+        self.listening.set()
         async with aclosing(super().listen(topic)) as messages:
             async for message in messages:
                 yield message
 
 
 class FailingGateStore(MemoryGateStore):
-    """A gate store whose `find` fails once it is armed, so many times."""
+    """A gate store whose `find` fails `failures` times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_SHORTEST_PAUSE", 0)
 
 
-def talks() -> ScriptedModel:
+def greeting_model() -> ScriptedModel:
     return ScriptedModel(script=lambda _: [Say("Hi.")])
 
 
@@ -93,7 +93,7 @@ async def test_crashed_runs_are_closed_after_a_failure(
 ) -> None:
     log = FailingLog(failures=2)
     await log.open(RunHead("run-dead", "ann", "chat", "msg-1", "u1"))
-    chat = make(talks(), db="memory:", stream_log=log)
+    chat = make(greeting_model(), db="memory:", stream_log=log)
     chat.bridge.watch()
     await until_closed(log, "run-dead")
     failures = [record for record in caplog.records if record.exc_info and BUG in str(record.exc_info[1])]
@@ -102,31 +102,31 @@ async def test_crashed_runs_are_closed_after_a_failure(
 
 async def test_readiness_names_a_watcher_that_does_not_run(make: Make) -> None:
     log = FailingLog(failures=1)
-    chat = make(talks(), db="memory:", stream_log=log)
-    assert await chat.bridge.ready(), "a bridge that was not told to watch has no watchers to miss"
+    chat = make(greeting_model(), db="memory:", stream_log=log)
+    assert await chat.bridge.ready(), "a bridge that does not watch has no watchers"
     chat.bridge.watch()
     await log.failed.wait()
     with pytest.raises(Unavailable, match="crashed-runs"):
         await chat.bridge.ready()
 
 
-async def test_a_stop_of_another_worker_is_heard_after_a_failure(make: Make, impatient: None) -> None:
+async def test_stops_of_other_workers_are_handled_after_a_failure(make: Make, impatient: None) -> None:
     board, log, gate = SharedSignals(), MemoryStreamLog(ttl=60), MemoryGateStore()
     signals, others = FailingSignals(board, failures=4), MemorySignals(board)
     here = make(
         ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]]), stream_log=log, gate_store=gate, signals=signals
     )
-    there = make(talks(), stream_log=log, gate_store=gate, signals=others)
+    there = make(greeting_model(), stream_log=log, gate_store=gate, signals=others)
     here.bridge.watch()
     async with asyncio.timeout(PATIENCE):
-        await signals.heard.wait()
+        await signals.listening.wait()
     run = await here.begin("a")
     await here.reader(run).until("text-delta")
     assert await there.stop()
     assert not run.active
 
 
-async def test_a_message_that_cannot_be_handled_does_not_silence_the_next(
+async def test_a_message_that_cannot_be_handled_does_not_block_the_next(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     board, log, gate = SharedSignals(), MemoryStreamLog(ttl=60), MemoryGateStore()
@@ -134,9 +134,9 @@ async def test_a_message_that_cannot_be_handled_does_not_silence_the_next(
     here = make(
         ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]]), stream_log=log, gate_store=gate, signals=signals
     )
-    there = make(talks(), stream_log=log, gate_store=gate, signals=others)
+    there = make(greeting_model(), stream_log=log, gate_store=gate, signals=others)
     here.bridge.watch()
-    await signals.heard.wait()
+    await signals.listening.wait()
     run = await here.begin("a")
     await here.reader(run).until("text-delta")
     await others.send("stop", b"no JSON")
@@ -146,9 +146,7 @@ async def test_a_message_that_cannot_be_handled_does_not_silence_the_next(
     assert "a message of another worker on topic stop was not handled" in caplog.messages
 
 
-async def test_a_message_goes_on_after_a_failure_of_its_continuation(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_continuation_is_tried_again_after_a_failure(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adkwire.runs.continue_._RETRY", 0.01)
     now, till, store = [1000.0], Till(), FailingGateStore()
     model = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Too late.")]])
@@ -163,17 +161,17 @@ async def test_a_message_goes_on_after_a_failure_of_its_continuation(
     assert (answer.text, till.paid, store.failures) == ("Too late.", [], 0)
 
 
-class DeafEar(Ear):
-    """A client of a live conversation with a bug: it fails when it is told of an answered call."""
+class FailingEar(Ear):
+    """A client of a live conversation that raises when a call is answered."""
 
     def settled(self, call: str, state: str, ask: str | None) -> None:
         raise ZeroDivisionError(BUG)
 
 
-async def test_a_listener_that_fails_does_not_keep_an_answer_from_the_others() -> None:
+async def test_a_listener_that_fails_does_not_affect_the_others() -> None:
     async with house([[Call("pay", {"amount": 5})], [Say("Done.")]]) as here:
         answer = await (await here.say("pay 5")).until_break()
-        await here.join(DeafEar())
+        await here.join(FailingEar())
         await here.answer("pay", UncheckedAnswer(approved=True))
         await answer.rest()
         assert (here.till.paid, answer.text) == ([5], "Done.")

@@ -1,4 +1,4 @@
-"""Two servers on one file: whichever is asked, a chat has one writer, and a run one end."""
+"""Two servers on one file: whichever gets a request, a chat has one writer and a run has one end."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from adkwire.errors import Conflict, NotFound
-from adkwire.runs import start as asking
+from adkwire.runs import start
 from adkwire.runs.readers import Position, Reading
 from adkwire.runs.worker_messages import Stop
 from adkwire.stores.sqlite.signals import SqliteSignals
@@ -20,8 +20,8 @@ from tests.support.gated_tools import Till
 from tests.support.pages import Page
 
 
-def talk(held: asyncio.Event) -> ScriptedModel:
-    """A model that waits in its first answer."""
+def waiting_model(held: asyncio.Event) -> ScriptedModel:
+    """Return a model that waits in its first answer."""
     answers = iter([[Say("one "), Wait(held), Say("two")]])
     return ScriptedModel(script=lambda _: next(answers, [Say("three")]))
 
@@ -39,9 +39,9 @@ async def read(reading: Reading | None, chat: Chat) -> Answer:
     return answer
 
 
-async def test_what_one_writes_can_be_read_of_the_other(make: Make) -> None:
+async def test_a_run_can_be_read_on_another_worker(make: Make) -> None:
     held = asyncio.Event()
-    here, there = make(talk(held)), make(says("?"))
+    here, there = make(waiting_model(held)), make(says("?"))
     run = await here.begin("a")
     await here.reader(run).until("text-delta")
     whole = asyncio.create_task(read(await there.bridge.follow("ann", "chat"), there))
@@ -52,16 +52,16 @@ async def test_what_one_writes_can_be_read_of_the_other(make: Make) -> None:
     assert (seen.active.run, await there.texts()) == (run.id, [("user", "a")])
     assert [chat.active for chat in (await there.bridge.chats("ann", limit=9, before=None)).chats] == [True]
     held.set()
-    told = await here.read(run)
-    assert (await whole).data == told.data
-    assert (await rest).data == told.data[1:]
-    assert (await named).data == told.data
+    answer = await here.read(run)
+    assert (await whole).data == answer.data
+    assert (await rest).data == answer.data[1:]
+    assert (await named).data == answer.data
     assert await there.bridge.follow("ann", "chat") is None
-    assert (await read(await there.bridge.follow("ann", "chat", run=run.id), there)).data == told.data
+    assert (await read(await there.bridge.follow("ann", "chat", run=run.id), there)).data == answer.data
 
 
-async def test_a_stop_reaches_the_one_that_writes(make: Make) -> None:
-    here, there = make(talk(asyncio.Event())), make(says("?"))
+async def test_a_stop_on_another_worker_ends_the_run(make: Make) -> None:
+    here, there = make(waiting_model(asyncio.Event())), make(says("?"))
     here.bridge.watch()
     run = await here.begin("a")
     await here.reader(run).until("text-delta")
@@ -71,9 +71,9 @@ async def test_a_stop_reaches_the_one_that_writes(make: Make) -> None:
     assert await there.texts() == [("user", "a"), ("assistant", "one ")]
 
 
-async def test_a_stop_of_another_run_leaves_it(make: Make) -> None:
+async def test_a_stop_of_another_run_on_another_worker_changes_nothing(make: Make) -> None:
     held = asyncio.Event()
-    here, there = make(talk(held)), make(says("?"))
+    here, there = make(waiting_model(held)), make(says("?"))
     here.bridge.watch()
     run = await here.begin("a")
     await here.reader(run).until("text-delta")
@@ -84,7 +84,7 @@ async def test_a_stop_of_another_run_leaves_it(make: Make) -> None:
     assert (await here.read(run)).text == "one two"
 
 
-async def test_a_wish_for_a_run_that_is_over_leaves_the_next_one(make: Make, tmp_path: Path) -> None:
+async def test_a_stop_message_for_an_older_run_changes_nothing(make: Make, tmp_path: Path) -> None:
     held = asyncio.Event()
     here = make(ScriptedModel(script=lambda _: [Say("one "), Wait(held), Say("two")]))
     here.bridge.watch()
@@ -92,7 +92,7 @@ async def test_a_wish_for_a_run_that_is_over_leaves_the_next_one(make: Make, tmp
     run, last = await here.begin("a"), await other.begin("b")
     await here.reader(run).until("text-delta")
     await other.reader(last).until("text-delta")
-    # Wishes are heard in their order: when the second is fulfilled, the first has been thought about.
+    # Messages are handled in their order: when the second has stopped its run, the first has been handled.
     there = SqliteSignals(tmp_path / "state.db")
     for chat, wanted in (("chat", "run-of-old"), ("other", last.id)):
         await there.send(Stop.topic, msgspec.json.encode(Stop("ann", chat, wanted)))
@@ -104,24 +104,26 @@ async def test_a_wish_for_a_run_that_is_over_leaves_the_next_one(make: Make, tmp
     assert (await here.read(run)).text == "one two"
 
 
-async def test_a_message_here_replaces_the_answer_there(make: Make) -> None:
-    here, there = make(talk(asyncio.Event())), make(says("mine"))
+async def test_a_message_replaces_the_run_of_another_worker(make: Make) -> None:
+    here, there = make(waiting_model(asyncio.Event())), make(says("mine"))
     here.bridge.watch()
     run = await here.begin("a", "u1")
     await here.reader(run).until("text-delta")
     answer = await there.say("b", "u2")
     assert answer.text == "mine"
     assert not run.active
-    told = [("user", "a"), ("assistant", "one "), ("user", "b"), ("assistant", "mine")]
-    assert await here.texts() == await there.texts() == told
-    assert (await here.say("c", "u3")).text == "three", "and it goes on with what the other wrote"
+    texts = [("user", "a"), ("assistant", "one "), ("user", "b"), ("assistant", "mine")]
+    assert await here.texts() == await there.texts() == texts
+    assert (await here.say("c", "u3")).text == "three", "it continues the chat of the other worker"
     assert len(await there.messages()) == 6
 
 
-async def test_one_that_will_not_stop_keeps_its_chat(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PATIENCE", 0.3)
+async def test_a_message_is_refused_while_another_worker_does_not_stop_its_run(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "PATIENCE", 0.3)
     held = asyncio.Event()
-    here, there = make(talk(held)), make(says("mine"))
+    here, there = make(waiting_model(held)), make(says("mine"))
     run = await here.begin("a", "u1")
     with pytest.raises(Conflict, match="Another worker"):
         await there.begin("b", "u2")
@@ -130,7 +132,7 @@ async def test_one_that_will_not_stop_keeps_its_chat(make: Make, monkeypatch: py
     assert (await there.say("b", "u2")).text == "mine"
 
 
-async def test_a_question_that_one_asked_is_answered_at_the_other(make: Make) -> None:
+async def test_a_call_can_be_answered_on_another_worker(make: Make) -> None:
     till = Till()
     here = Page(make(ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")]]), till.pay))
     there = make(says("Paid."), till.pay)
@@ -144,7 +146,7 @@ async def test_a_question_that_one_asked_is_answered_at_the_other(make: Make) ->
     assert here.last == other.last
 
 
-async def test_a_chat_deleted_at_one_is_gone_at_the_other(make: Make) -> None:
+async def test_a_chat_deleted_on_one_worker_is_gone_on_the_other(make: Make) -> None:
     here, there = make(says("ok")), make(says("?"))
     answer = await here.say("a", "u1")
     assert await there.texts() == [("user", "a"), ("assistant", "ok")]
@@ -155,9 +157,9 @@ async def test_a_chat_deleted_at_one_is_gone_at_the_other(make: Make) -> None:
     assert plain(fold(again.chunks))["id"] != answer.message["id"], "it is a new chat with a new answer"
 
 
-async def test_a_request_that_is_repeated_at_the_other_follows(make: Make) -> None:
+async def test_a_request_repeated_on_another_worker_follows_the_run(make: Make) -> None:
     held = asyncio.Event()
-    here, there = make(talk(held)), make(says("?"))
+    here, there = make(waiting_model(held)), make(says("?"))
     here.bridge.watch()
     run = await here.begin("a", "u1")
     await here.reader(run).until("text-delta")
@@ -168,7 +170,7 @@ async def test_a_request_that_is_repeated_at_the_other_follows(make: Make) -> No
     assert (await there.read(again)).data == (await here.read(run)).data
 
 
-async def test_answers_that_are_repeated_at_the_other_follow(make: Make) -> None:
+async def test_answers_repeated_on_another_worker_follow_the_run(make: Make) -> None:
     till = Till()
     held = till.pause(5)
     model = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Paid.")]])

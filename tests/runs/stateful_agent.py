@@ -23,7 +23,7 @@ RENUMBERS = "c1"
 
 
 @dataclass(eq=False)
-class RunContinuer:
+class ModelRequest:
     """One request to the model."""
 
     request: LlmRequest
@@ -35,12 +35,12 @@ class RunContinuer:
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class HeldModel(ScriptedModel):
+class NotifyingModel(ScriptedModel):
     """A model that says when it is no longer asked."""
 
     _ended: Callable[[LlmRequest], None] = PrivateAttr()
 
-    def telling(self, ended: Callable[[LlmRequest], None]) -> "HeldModel":
+    def with_listener(self, ended: Callable[[LlmRequest], None]) -> "NotifyingModel":
         self._ended = ended
         return self
 
@@ -55,7 +55,7 @@ class HeldModel(ScriptedModel):
             self._ended(llm_request)
 
 
-class Outside:
+class ControlledAgent:
     """The world as it is, whatever the server knows of it."""
 
     def __init__(self) -> None:
@@ -64,56 +64,60 @@ class Outside:
         self._approved: set[int] = set()
         self._denied: set[int] = set()
         self.problems: list[str] = []
-        self.answering: list[RunContinuer] = []
+        self.requests: list[ModelRequest] = []
         self.held: dict[int, asyncio.Event] = {}
 
-    def agent(self) -> LlmAgent:
+    def make_agent(self) -> LlmAgent:
         """What is served; nothing of an earlier life is held any more."""
-        self.answering, self.held = [], {}
+        self.requests, self.held = [], {}
         pay = FunctionTool(self.pay, require_confirmation=True)
         tools = [self.look, pay, trip, clock, where]
-        model = HeldModel(script=self._script).telling(self.ended)
+        model = NotifyingModel(script=self._script).with_listener(self.ended)
         return LlmAgent(name=AGENT, model=model, tools=list(tools))
 
-    def say_yes(self, n: int, *, asked: bool) -> None:
+    def approve(self, n: int, *, asked: bool) -> None:
         """Somebody approves a payment; that counts after a no only if the server asks again."""
         self._approved.add(n)
         if asked:
             self._denied.discard(n)
 
-    def say_no(self, n: int) -> None:
+    def deny(self, n: int) -> None:
         """The server has taken a no."""
         self._denied.add(n)
 
-    def of(self, chat: str) -> list[RunContinuer]:
-        return [one for one in self.answering if one.chat == chat]
+    def requests_of(self, chat: str) -> list[ModelRequest]:
+        return [request_of_model for request_of_model in self.requests if request_of_model.chat == chat]
 
     def _script(self, request: LlmRequest) -> Iterator[Step]:
         try:
             assert_legal(request.contents)
         except AssertionError as error:
             self.problems.append(f"the model got an illegal request: {error}")
-        one = RunContinuer(request, _first_text(request.contents).split()[0], _calls_in_turn(request.contents))
-        self.answering.append(one)
+        request_of_model = ModelRequest(
+            request, _first_text(request.contents).split()[0], _calls_in_turn(request.contents)
+        )
+        self.requests.append(request_of_model)
         while True:
-            while one.steps:
-                step = one.steps.popleft()
+            while request_of_model.steps:
+                step = request_of_model.steps.popleft()
                 if step is None:
                     return
                 yield step
-            one.more.clear()
-            yield Wait(one.more)
+            request_of_model.more.clear()
+            yield Wait(request_of_model.more)
 
     def ended(self, request: LlmRequest) -> None:
         """The model is no longer asked this."""
-        self.answering = [one for one in self.answering if one.request is not request]
+        self.requests = [
+            request_of_model for request_of_model in self.requests if request_of_model.request is not request
+        ]
 
-    def go_on(self, one: RunContinuer, steps: list[str]) -> None:
+    def advance(self, request_of_model: ModelRequest, steps: list[str]) -> None:
         """Let the model do these things."""
-        one.steps.extend(self._step(step, one) for step in steps)
-        one.more.set()
+        request_of_model.steps.extend(self._step(step, request_of_model) for step in steps)
+        request_of_model.more.set()
 
-    def _step(self, kind: str, one: RunContinuer) -> Step | None:
+    def _step(self, kind: str, request_of_model: ModelRequest) -> Step | None:
         match kind:
             case "say":
                 return Say("Word ")
@@ -129,8 +133,12 @@ class Outside:
                 self.calls += 1
                 name, _, how = kind.partition("+")
                 args = {"n": self.calls, **({"hold": True} if how else {})}
-                one.calls += 1
-                return Call(name, args, f"k{one.calls}" if one.chat == RENUMBERS else f"call-{self.calls}")
+                request_of_model.calls += 1
+                return Call(
+                    name,
+                    args,
+                    f"k{request_of_model.calls}" if request_of_model.chat == RENUMBERS else f"call-{self.calls}",
+                )
 
     async def look(self, n: int, hold: bool = False) -> dict[str, int]:
         """Look."""

@@ -34,32 +34,32 @@ _SOON = 0.03
 T = TypeVar("T")
 
 
-class Died(Exception):
+class Crashed(Exception):
     """The process is no more."""
 
 
-class Fate:
+class CrashPoint:
     """When this life ends, and what is under way at the file."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.writes_left: int | None = None
-        self.after_the_write = False
-        self.dead = False
-        self.buried = False
+        self.after_write = False
+        self.crashed = False
+        self.discarded = False
         self.busy = 0
         self.writes = 0
         self._loop = loop
 
-    def die(self) -> None:
-        self.dead = True
+    def crash(self) -> None:
+        self.crashed = True
         if self._loop.is_running():
             self._loop.stop()
 
-    async def still_lives(self) -> None:
+    async def check_running(self) -> None:
         """Nothing happens any more in a life that is over."""
-        if self.buried:
+        if self.discarded:
             raise Unavailable("This server is dead.")
-        if self.dead:
+        if self.crashed:
             await self._loop.create_future()
 
     @contextlib.contextmanager
@@ -73,38 +73,38 @@ class Fate:
     @contextlib.asynccontextmanager
     async def writing(self) -> AsyncGenerator[None, None]:
         """A write, which may be the last."""
-        await self.still_lives()
+        await self.check_running()
         self.writes += 1
         last = False
         if self.writes_left is not None:
             self.writes_left -= 1
             last = self.writes_left <= 0
-        if last and not self.after_the_write:
-            self.die()
-            await self.still_lives()
+        if last and not self.after_write:
+            self.crash()
+            await self.check_running()
         with self.working():
             yield
         if last:
-            self.die()
-        await self.still_lives()
+            self.crash()
+        await self.check_running()
 
 
-class MortalFile:
+class CrashingFile:
     """A store's file."""
 
-    def __init__(self, inner: SqliteFile, fate: Fate) -> None:
+    def __init__(self, inner: SqliteFile, crash_point: CrashPoint) -> None:
         self._inner = inner
-        self._fate = fate
+        self._crash_point = crash_point
 
     async def read(self, work: Work[T]) -> T:
-        await self._fate.still_lives()
-        with self._fate.working():
+        await self._crash_point.check_running()
+        with self._crash_point.working():
             result = await self._inner.read(work)
-        await self._fate.still_lives()
+        await self._crash_point.check_running()
         return result
 
     async def write(self, work: Work[T]) -> T:
-        async with self._fate.writing():
+        async with self._crash_point.writing():
             return await self._inner.write(work)
 
     async def rows(self, sql: str, *values: object) -> list[Any]:
@@ -114,59 +114,61 @@ class MortalFile:
         await self._inner.close()
 
 
-class MortalSessions(SqliteSessions):
+class CrashingSessions(SqliteSessions):
     """The sessions in the same file."""
 
-    def __init__(self, path: str, fate: Fate) -> None:
+    def __init__(self, path: str, crash_point: CrashPoint) -> None:
         super().__init__(path)
-        self._fate = fate
+        self._crash_point = crash_point
 
     @contextlib.asynccontextmanager
     async def _get_db_connection(self) -> AsyncGenerator[aiosqlite.Connection, None]:
-        await self._fate.still_lives()
-        with self._fate.working():
+        await self._crash_point.check_running()
+        with self._crash_point.working():
             async with super()._get_db_connection() as connection:
                 yield connection
 
     async def append_event(self, session: Session, event: Event) -> Event:
         if event.partial:
             return await super().append_event(session, event)
-        async with self._fate.writing():
+        async with self._crash_point.writing():
             return await super().append_event(session, event)
 
-    async def create_session(self, **given: Any) -> Session:
-        async with self._fate.writing():
-            return await super().create_session(**given)
+    async def create_session(self, **options: Any) -> Session:
+        async with self._crash_point.writing():
+            return await super().create_session(**options)
 
-    async def delete_session(self, **given: Any) -> None:
-        async with self._fate.writing():
-            await super().delete_session(**given)
+    async def delete_session(self, **options: Any) -> None:
+        async with self._crash_point.writing():
+            await super().delete_session(**options)
 
 
-class Life:
+class Server:
     """A bridge from its start to its end."""
 
-    def __init__(self, path: Path, make_agent: Callable[[], Target], clock: Callable[[], float], **given: Any) -> None:
+    def __init__(
+        self, path: Path, make_agent: Callable[[], Target], clock: Callable[[], float], **options: Any
+    ) -> None:
         self.loop = asyncio.new_event_loop()
-        self.fate = Fate(self.loop)
-        self.settings = Settings.load(db=str(path), events_per_second=0, drain=0, heartbeat=3600, **given)
+        self.crash_point = CrashPoint(self.loop)
+        self.settings = Settings.load(db=str(path), events_per_second=0, drain=0, heartbeat=3600, **options)
         self._path = path
         self._make_agent = make_agent
         self._clock = clock
-        self.bridge = self._born()
+        self.bridge = self._open_bridge()
         self.requests: set[asyncio.Task[Any]] = set()
 
-    def _born(self) -> Bridge:
+    def _open_bridge(self) -> Bridge:
         settings, path = self.settings, self._path
         self.log = SqliteStreamLog(path, ttl=settings.stream_ttl, clock=self._clock)
         self.gates = SqliteGateStore(path)
         self.signals = SqliteSignals(path, clock=self._clock)
-        self.sessions = MortalSessions(str(path), self.fate)
+        self.sessions = CrashingSessions(str(path), self.crash_point)
         self._files: list[SqliteFile] = []
         stores: list[Any] = [self.log, self.gates, self.signals]
         for store in stores:
             self._files.append(store._file)
-            store._file = MortalFile(store._file, self.fate)
+            store._file = CrashingFile(store._file, self.crash_point)
         return Bridge(
             self._make_agent(),
             settings=settings,
@@ -180,12 +182,12 @@ class Life:
         task = self.loop.create_task(self._in_time(work), name="test")
         task.add_done_callback(self._stop)
         self.loop.run_forever()
-        if self.fate.dead:
-            raise Died
+        if self.crash_point.crashed:
+            raise Crashed
         return task.result()
 
     def _stop(self, _: object) -> None:
-        if not self.fate.buried:
+        if not self.crash_point.discarded:
             self.loop.stop()
 
     async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
@@ -199,36 +201,36 @@ class Life:
         task.add_done_callback(self.requests.discard)
         return task
 
-    async def rest(self) -> None:
+    async def until_idle(self) -> None:
         """Until the server waits for somebody else: the model, a tool, a person, a reader."""
-        still = 0
-        while still < 2:
+        idle = 0
+        while idle < 2:
             await asyncio.sleep(0)
-            still = still + 1 if self._is_still() else 0
-            if not still:
+            idle = idle + 1 if self._is_idle() else 0
+            if not idle:
                 await asyncio.sleep(0.001)
 
-    def _is_still(self) -> bool:
+    def _is_idle(self) -> bool:
         loop: Any = self.loop
         soon = loop.time() + _SOON
         rings = any(timer._when < soon and not timer._cancelled for timer in loop._scheduled)
-        return not (loop._ready or self.fate.busy or rings)
+        return not (loop._ready or self.crash_point.busy or rings)
 
     def close(self) -> list[str]:
         """Go down as told; the names of the tasks that are left."""
         self.run(self.bridge.close())
-        self.run(self._settled())
+        self.run(self._wait_for_requests())
         left = [task.get_name() for task in asyncio.all_tasks(self.loop)]
         self._end_loop()
         return left
 
-    async def _settled(self) -> None:
+    async def _wait_for_requests(self) -> None:
         if self.requests:
             await asyncio.wait(self.requests)
 
-    def bury(self) -> None:
+    def discard(self) -> None:
         """Let go of what the dead one held. None of it reaches the file."""
-        self.fate.dead, self.fate.buried = False, True
+        self.crash_point.crashed, self.crash_point.discarded = False, True
         self._cancel_all()
         signals: Any = self.signals
         if signals._heart is not None:
