@@ -306,6 +306,20 @@ MUTANTS = [
         "runs/test_reconcile.py::test_a_denial_that_waited_for_an_output_is_kept_though_the_output_is_not_stored",
     ),
     Mutant(
+        "a call without a record ends with the output of an older call with its id",
+        "runs/ending.py",
+        "    return record if record is not None and record.message == message else None\n",
+        "    return record\n",
+        "runs/test_stop_gated.py::test_a_call_without_a_record_does_not_get_the_output_of_an_older_call_with_its_id",
+    ),
+    Mutant(
+        "a call without a record is recovered with the output of an older call with its id",
+        "runs/recovery.py",
+        " if call.message == head.message]\n",
+        "]\n",
+        "runs/test_stop_gated.py::test_a_call_without_a_record_does_not_get_the_output_of_an_older_call_with_its_id",
+    ),
+    Mutant(
         "what was shown before a continuation is told again",
         "runs/recovery.py",
         "    first, found = -head.before, list[bytes]()\n",

@@ -8,11 +8,12 @@ from google.adk.tools.function_tool import FunctionTool
 from adkwire.adk.events import STOPPED
 from adkwire.errors import NotFound
 from adkwire.gate.judge import REFUSED
+from adkwire.stores.memory import MemoryGateStore
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.wire.encode.tool_calls import UNFINISHED
 from tests.patience import PATIENCE
 from tests.support.chats import Chat
-from tests.support.fixtures import Open
+from tests.support.fixtures import Make, Open
 from tests.support.gated_tools import Till, assert_history_matches, clock, tool_responses, where
 from tests.support.pages import Page, refusal, refused
 
@@ -188,6 +189,43 @@ async def test_stop_before_the_approval_request_is_sent_seals_the_call(open_page
     assert set(tool_responses(model.requests[-1])) == {"c1", "s1"}
     assert till.paid == []
     await assert_history_matches(page, model)
+
+
+@pytest.mark.parametrize("way", ["stop", "message", "restart"])
+async def test_a_call_without_a_record_does_not_get_the_output_of_an_older_call_with_its_id(
+    make: Make, way: str
+) -> None:
+    """Some models number their calls anew in each answer; a record is opened with the approval request."""
+    started = asyncio.Event()
+
+    async def slow() -> str:
+        """Hang."""
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    till, store = Till(), MemoryGateStore()
+    turns = [[Call("clock", {"zone": "UTC"}, "c1")], [Say("Noon.")], [PAY, Call("slow", {}, "s1")], [Say("Bye.")]]
+    model = ScriptedModel(turns=turns)
+    page = Page(make(model, till.pay, clock, slow, gate_store=store, drain=0.01))
+    await page.say("time?")
+    await page.give("c1", NOON).send()
+    run = await page.begin("pay")
+    async with asyncio.timeout(PATIENCE):
+        await started.wait()
+    if way == "restart":
+        page = page.after_restart(make(model, till.pay, clock, slow, gate_store=store))
+        await page.reload()
+    elif way == "stop":
+        assert await page.chat.stop()
+        await page.reply(run)
+    else:
+        after = await page.bridge.start("ann", page.chat.turn("forget it", "u9"))
+        await page.reply(run)
+        await page.chat.read(after)
+    assert page.part("c1")["errorText"] == UNFINISHED
+    assert (till.paid, await page.pending()) == ([], [])
+    assert await page.stored(3) == page.last
 
 
 async def test_delete_voids_a_pending_call(open_page: Open) -> None:

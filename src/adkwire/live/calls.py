@@ -49,7 +49,7 @@ class LiveCalls:
         ends: list[Event] = []
         for call in list(streamed.inside):
             response = streamed.inside.pop(call, None) or await response_to_unfinished(
-                gate, streamed.run.key, call, why
+                gate, streamed.run.key, streamed.run.message_id, call, why
             )
             end = self._inner(streamed, "", _response(call, response))
             await self._store(end, inside=True)

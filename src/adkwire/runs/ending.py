@@ -77,13 +77,13 @@ class RunEnding:
             result = self._adk.result_of(run.invocation, call)
             if result is not None:
                 returned.add(call)
-            responses[call] = result or await response_to_unfinished(gate, run.key, call, reason)
+            responses[call] = result or await response_to_unfinished(gate, run.key, run.message_id, call, reason)
         with _store_may_be_away():
             if stopped:
                 responses |= responses_of(await gate.void(*run.key, reason))
                 responses |= await responses_at_gate(gate, run.key, encoder, responses)
             for call in () if stopped else encoder.pending_calls():
-                if await gate.get(*run.key, call.id) is None:
+                if await record_of(gate, run.key, run.message_id, call.id) is None:
                     responses[call.id] = {"error": LOST}
             for call in run.delivers - ({call for call, _ in encoder.unsettled_calls()} - returned):
                 await self._close_record(call)
@@ -96,7 +96,7 @@ class RunEnding:
         ours because a store was away, has answered the call before it began.
         """
         key, gate = self._run.key, self._gate
-        record = await gate.get(*key, call)
+        record = await record_of(gate, key, self._run.message_id, call)
         if record is None or record.state in OVER:
             return
         if record.state is State.EXECUTING:
@@ -114,10 +114,20 @@ class RunEnding:
         return [ending_event(cut, run.author, run.invocation, run.stamp)]
 
 
-async def response_to_unfinished(gate: ToolGate, key: ChatKey, call: str, reason: str) -> Response:
+async def record_of(gate: ToolGate, key: ChatKey, message: str, call: str) -> PendingCall | None:
+    """Return the record of a message's call; None if it has none yet.
+
+    Some models number their calls anew in each answer. Until a call has its own record, its id may find that of a call
+    of an older message, which says nothing about this one.
+    """
+    record = await gate.get(*key, call)
+    return record if record is not None and record.message == message else None
+
+
+async def response_to_unfinished(gate: ToolGate, key: ChatKey, message: str, call: str, reason: str) -> Response:
     """Return the response to a call that was executing when its run ended. In doubt it may have been executed."""
     with _store_may_be_away():
-        if not await gate.abandon(*key, call, reason):
+        if await record_of(gate, key, message, call) is not None and not await gate.abandon(*key, call, reason):
             record = await gate.get(*key, call)
             return (response_if_over(record) if record is not None else None) or {"error": not_executed_text(reason)}
     return {"error": UNFINISHED}
@@ -131,7 +141,7 @@ async def responses_at_gate(
     Calls in `answered` have their response already.
     """
     left = [call for call, _ in encoder.unsettled_calls() if call not in answered]
-    records = [await gate.get(*key, call) for call in left]
+    records = [await record_of(gate, key, encoder.message_id, call) for call in left]
     return responses_of(record for record in records if record is not None)
 
 

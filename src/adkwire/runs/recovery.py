@@ -48,10 +48,10 @@ class Recovery:
         return bool(crashed)
 
     async def _close(self, key: ChatKey, head: RunHead, turn: Turn) -> None:
-        calls = {call.call: call for call in await self._services.gate.calls(*key)}
+        calls = [call for call in await self._services.gate.calls(*key) if call.message == head.message]
         entries = await _entries_of(self._services.log, head)
-        ending = self._reconcile(turn, _with_one_start(entries, head.before), calls.values())
-        retryable = {call.call for call in calls.values() if call.can_be_retried}
+        ending = self._reconcile(turn, _with_one_start(entries, head.before), calls)
+        retryable = {call.call for call in calls if call.can_be_retried}
         await self._services.runner.append(key, without_answers(ending.events, retryable))
         with contextlib.suppress(Closed):
             # Its own writer may have closed it meanwhile, or another worker.
@@ -91,7 +91,7 @@ class Recovery:
 
 
 def _known_responses(turn: Turn, calls: Collection[PendingCall]) -> dict[str, Response]:
-    """Return the responses to a turn's calls that are over, and to pending ones without a record at the gate.
+    """Return the responses to a turn's calls that are over, and to pending ones that are not among its records `calls`.
 
     Nobody can answer the latter.
     """
