@@ -178,12 +178,13 @@ class ReplayBackend:
             await self._end(chat, replayed)
 
     async def _end(self, chat: ReplayedChat, replayed: ReplayedRun) -> None:
-        await self._log.close(replayed.run.id)
+        # Before the log is closed: a client that has read the end must not find the run active.
         replayed.run.done.set()
         chat.updated = time.time()
         message = replay_chat.message_of(chat, replayed.recorded.message)
         if message is not None:
             chat.messages.append(message)
+        await self._log.close(replayed.run.id)
         self._chat_events.publish(chat.key.user, ChatEvent(type="run-ended", chat=chat.key.chat, run=replayed.run.id))
 
     async def step(self) -> SentStep:
