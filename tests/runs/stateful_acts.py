@@ -1,4 +1,4 @@
-"""What people and their pages do, each as one request; a number says which, where there is a choice."""
+"""Actions of users and their pages, each as one request; `number` chooses where there is a choice."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from tests.support.chats import plain
 
 
 async def send(world: World, chat: str, number: int) -> None:
-    """Something new, maybe while something runs."""
+    """Send a new message, maybe while a run writes."""
     world.sent += 1
     turn = TurnInput(chat, "submit-message", UserMessage(f"u{world.sent}", (f"{chat} says {number}",)), None)
     world.turns[chat] = turn
@@ -22,13 +22,13 @@ async def send(world: World, chat: str, number: int) -> None:
 
 
 async def send_again(world: World, chat: str, number: int) -> None:
-    """The very same request."""
+    """Send the last request once more."""
     if chat in world.turns:
         await world.post(world.turns[chat])
 
 
 async def regenerate(world: World, chat: str, number: int) -> None:
-    """Another answer to the last message, or to one before."""
+    """Regenerate the last answer, or an earlier one."""
     page = await world.page(chat, reload=True)
     answers = [message.id for message in page.messages if message.role == "assistant"]
     if answers:
@@ -36,16 +36,16 @@ async def regenerate(world: World, chat: str, number: int) -> None:
 
 
 async def edit(world: World, chat: str, number: int) -> None:
-    """What the user said last, in other words."""
+    """Edit the last user message."""
     page = await world.page(chat, reload=True)
-    said = [message.id for message in page.messages if message.role == "user"]
-    if said:
-        message = UserMessage(said[-1], (f"{chat} means {number}",))
-        await rewind(world, TurnInput(chat, "submit-message", message, said[-1]))
+    sent = [message.id for message in page.messages if message.role == "user"]
+    if sent:
+        message = UserMessage(sent[-1], (f"{chat} means {number}",))
+        await rewind(world, TurnInput(chat, "submit-message", message, sent[-1]))
 
 
 async def rewind(world: World, turn: TurnInput) -> None:
-    """What was said since is no longer part of the chat, whenever that comes to be done."""
+    """Post a request that rewinds the chat; note that later messages may disappear from history."""
     world.rewinding.append(turn.chat)
     try:
         run = await world.post(turn)
@@ -56,10 +56,10 @@ async def rewind(world: World, turn: TurnInput) -> None:
 
 
 async def stop(world: World, chat: str, number: int) -> None:
-    """Stop all, the running one by its name, or one of long ago."""
+    """Stop all runs, a running one by its id, or an old one by its id."""
     running: list[str] = [run.id for run in world.bridge._chats.active(ChatKey(USER, chat))]
-    known = [copy.head.run for copy in world.copies.values() if copy.head.chat == chat]
-    named = [] if stops_all(number) else running[:1] if number % 3 == 1 else known[:1]
+    old = [copy.head.run for copy in world.copies.values() if copy.head.chat == chat]
+    named = [] if stops_all(number) else running[:1] if number % 3 == 1 else old[:1]
     await world.bridge.stop(USER, chat, named[0] if named else None)
     for run in running if not named else [one for one in running if one in named]:
         await assert_ended(world, run)
@@ -85,7 +85,7 @@ async def delete(world: World, chat: str, number: int) -> None:
 
 
 async def answer(world: World, chat: str, number: int) -> None:
-    """One answer by the calls route: to what waits, or to anything that ever did."""
+    """Answer one call by the calls route: a pending call, or any call that ever was one."""
     kind, which = ("yes", "no", "output", "stale yes", "yes", "output")[number % 6], number // 6
     waiting = [call.call for call in await world.bridge._gate.waiting(USER) if call.chat == chat]
     ids = [call for where, call in world.calls if where == chat] if "stale" in kind else waiting
@@ -104,7 +104,7 @@ async def answer(world: World, chat: str, number: int) -> None:
 
 
 async def repost(world: World, chat: str, number: int) -> None:
-    """Answers in the message, as a stock client sends them: some or all, from a page that may be old."""
+    """Send answers in the message, as a stock client does: one or all, from a page that may be old."""
     some, refuse, stale = number % 2, number // 2 % 2, number // 4 % 2
     page = await world.page(chat, reload=not stale)
     if not page.messages or page.messages[-1].role != "assistant":
@@ -128,7 +128,7 @@ def is_waiting(part: ToolPart) -> bool:
 
 
 async def join(world: World, chat: str, number: int) -> None:
-    """Another tab, which has nothing."""
+    """Open another tab, which reads the whole message."""
     reading: Reading | None = await world.bridge.follow(USER, chat)
     if reading is None:
         return
@@ -143,7 +143,7 @@ async def look(world: World, chat: str, number: int) -> None:
 
 
 async def read(world: World, reader: Reader) -> None:
-    """Read what there is."""
+    """Read all entries that there are."""
     while reader.batches is not None and not reader.over:
         if reader.reading is None:
             reader.reading = asyncio.create_task(reader.step(), name="reader")
@@ -153,7 +153,7 @@ async def read(world: World, reader: Reader) -> None:
 
 
 async def come_back(world: World, reader: Reader) -> None:
-    """A client of ours, which names its position."""
+    """Read on after the position of a reader that was disconnected."""
     position = reader.position
     if position is None or reader.batches is not None:
         return

@@ -1,4 +1,4 @@
-"""What is outside the server and does not die with it: a model and tools that go on only when the test lets them."""
+"""An agent whose model and tools go on only when the test lets them. Its state survives crashes of the server."""
 
 import asyncio
 from collections import Counter, deque
@@ -29,14 +29,14 @@ class ModelRequest:
     request: LlmRequest
     chat: str
     calls: int
-    """How many calls its message has already."""
+    """How many calls its turn has already."""
     steps: deque[Step | None] = field(default_factory=lambda: deque[Step | None]())
-    """What it is to say; None when that is all."""
+    """The next steps of its answer; None ends it."""
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class NotifyingModel(ScriptedModel):
-    """A model that says when it is no longer asked."""
+    """A model that calls a listener when a request has ended."""
 
     _ended: Callable[[LlmRequest], None] = PrivateAttr()
 
@@ -56,7 +56,7 @@ class NotifyingModel(ScriptedModel):
 
 
 class ControlledAgent:
-    """The world as it is, whatever the server knows of it."""
+    """The agent, with what was really approved and executed, whatever the server has stored."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -68,7 +68,7 @@ class ControlledAgent:
         self.held: dict[int, asyncio.Event] = {}
 
     def make_agent(self) -> LlmAgent:
-        """What is served; nothing of an earlier life is held any more."""
+        """Return the agent for a new server; requests and tools of the last one are dropped."""
         self.requests, self.held = [], {}
         pay = FunctionTool(self.pay, require_confirmation=True)
         tools = [self.look, pay, trip, clock, where]
@@ -76,48 +76,46 @@ class ControlledAgent:
         return LlmAgent(name=AGENT, model=model, tools=list(tools))
 
     def approve(self, n: int, *, asked: bool) -> None:
-        """Somebody approves a payment; that counts after a no only if the server asks again."""
+        """Note the approval of a payment; after a denial it counts only if the server asks again."""
         self._approved.add(n)
         if asked:
             self._denied.discard(n)
 
     def deny(self, n: int) -> None:
-        """The server has taken a no."""
+        """Note that the server has taken a denial."""
         self._denied.add(n)
 
     def requests_of(self, chat: str) -> list[ModelRequest]:
-        return [request_of_model for request_of_model in self.requests if request_of_model.chat == chat]
+        return [model_request for model_request in self.requests if model_request.chat == chat]
 
     def _script(self, request: LlmRequest) -> Iterator[Step]:
         try:
             assert_legal(request.contents)
         except AssertionError as error:
             self.problems.append(f"the model got an illegal request: {error}")
-        request_of_model = ModelRequest(
+        model_request = ModelRequest(
             request, _first_text(request.contents).split()[0], _calls_in_turn(request.contents)
         )
-        self.requests.append(request_of_model)
+        self.requests.append(model_request)
         while True:
-            while request_of_model.steps:
-                step = request_of_model.steps.popleft()
+            while model_request.steps:
+                step = model_request.steps.popleft()
                 if step is None:
                     return
                 yield step
-            request_of_model.more.clear()
-            yield Wait(request_of_model.more)
+            model_request.more.clear()
+            yield Wait(model_request.more)
 
     def ended(self, request: LlmRequest) -> None:
-        """The model is no longer asked this."""
-        self.requests = [
-            request_of_model for request_of_model in self.requests if request_of_model.request is not request
-        ]
+        """Drop a request to the model that has ended."""
+        self.requests = [model_request for model_request in self.requests if model_request.request is not request]
 
-    def advance(self, request_of_model: ModelRequest, steps: list[str]) -> None:
-        """Let the model do these things."""
-        request_of_model.steps.extend(self._step(step, request_of_model) for step in steps)
-        request_of_model.more.set()
+    def advance(self, model_request: ModelRequest, steps: list[str]) -> None:
+        """Add steps to the answer of a request."""
+        model_request.steps.extend(self._step(step, model_request) for step in steps)
+        model_request.more.set()
 
-    def _step(self, kind: str, request_of_model: ModelRequest) -> Step | None:
+    def _step(self, kind: str, model_request: ModelRequest) -> Step | None:
         match kind:
             case "say":
                 return Say("Word ")
@@ -133,11 +131,11 @@ class ControlledAgent:
                 self.calls += 1
                 name, _, how = kind.partition("+")
                 args = {"n": self.calls, **({"hold": True} if how else {})}
-                request_of_model.calls += 1
+                model_request.calls += 1
                 return Call(
                     name,
                     args,
-                    f"k{request_of_model.calls}" if request_of_model.chat == RENUMBERS else f"call-{self.calls}",
+                    f"k{model_request.calls}" if model_request.chat == RENUMBERS else f"call-{self.calls}",
                 )
 
     async def look(self, n: int, hold: bool = False) -> dict[str, int]:
@@ -170,7 +168,7 @@ def _first_text(contents: list[types.Content]) -> str:
 
 
 def _calls_in_turn(contents: list[types.Content]) -> int:
-    """How many calls there are since the user said something last."""
+    """Return how many calls there are since the last text of the user."""
     count = 0
     for content in contents:
         parts = content.parts or []

@@ -1,4 +1,4 @@
-"""What is old of every run, and those who read them: each entry is the same for everybody, and comes once."""
+"""Copies of all runs, and readers of them: every reader gets the same entries, each of them once."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,31 +16,31 @@ _GONE = "This answer is no longer kept as a stream."
 
 @dataclass
 class RunCopy:
-    """All that was ever written of a run."""
+    """A copy of all entries of a run."""
 
     head: RunHead
     last_open: float
-    """When it was last old to have no end."""
+    """When the run was last read without an end."""
     entries: dict[int, bytes] = field(default_factory=dict[int, bytes])
     closed: bool = False
     compared: bool = False
-    """Whether it was held against history."""
+    """True once it was compared with history."""
     may_be_deleted: bool = False
-    """Its chat was to be deleted."""
+    """True once its chat was to be deleted."""
     replaced: bool = False
-    """Its message, or one before it, may have been answered again by a server that died."""
+    """True if its message, or an earlier one, may have been answered again by a server that crashed."""
 
     def __post_init__(self) -> None:
         self.next = -self.head.before
 
     @property
     def whole(self) -> list[Chunk]:
-        """What a client gets that comes without the message."""
+        """The chunks for a client that has nothing of the message."""
         numbers = [number for number in sorted(self.entries) if number or not self.head.before]
         return [decode_chunk(self.entries[number]) for number in numbers]
 
     async def read_on(self, log: StreamLog) -> bool:
-        """Read what is new; False when it is no longer kept."""
+        """Read the new entries; return False when the run is no longer kept."""
         while not self.closed:
             batch = await log.read(self.head.run, self.next - 1, 0)
             if batch is None:
@@ -51,7 +51,7 @@ class RunCopy:
         return True
 
     async def read_again(self, log: StreamLog) -> bool:
-        """What was there is still there, as it was."""
+        """Read all entries again and assert that they are the same; return False when the run is no longer kept."""
         was_closed, last = self.closed, self.next
         self.closed, self.next = False, -self.head.before
         if not await self.read_on(log):
@@ -75,14 +75,14 @@ class RunCopy:
 
 @dataclass(eq=False)
 class Reader:
-    """Somebody who reads a run and may be cut off at any time."""
+    """A reader of a run that may be disconnected at any time."""
 
     chat: str
     run: str
     before: int
-    """How many entries tell what the message held before."""
+    """How many entries have what the message held before."""
     next: int
-    """The number that must come."""
+    """The number of the next entry."""
     batches: AsyncGenerator[Batch, None] | None
     got: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
     over: bool = False
@@ -102,7 +102,7 @@ class Reader:
         return await anext(self.batches, None)
 
     def take_done(self) -> bool:
-        """Take what has come; False when nothing has."""
+        """Take the batch that has come; return False if none has."""
         if self.reading is None or not self.reading.done():
             return False
         batch, self.reading = self.reading.result(), None
@@ -110,7 +110,7 @@ class Reader:
         return True
 
     def take(self, batch: Batch | None) -> None:
-        """The next of what there is; None at the end."""
+        """Check and take the next batch; None at the end."""
         assert not self.over, "something came behind the end"
         assert batch is not None, f"{self.run} ended without an end"
         if _is_gone(batch):
@@ -123,12 +123,12 @@ class Reader:
         self.over = batch.closed
 
     def _next_number(self) -> int:
-        """Who was told the message as it was before has its `start`, so for them the run's own is left out."""
+        """Return the number of the next entry; the run's own `start` is left out after what the message held before."""
         last = self.got[-1][0]
         return 1 if last == -1 and self.before else last + 1
 
     async def cut(self, loses: int = 0) -> None:
-        """The connection is gone, and with it some of what was on its way."""
+        """Disconnect the reader; the last `loses` entries have not arrived."""
         if self.reading is not None:
             self.reading.cancel()
             await asyncio.wait([self.reading])
@@ -141,7 +141,7 @@ class Reader:
             self.over = False
 
     def come_back(self, reading: Reading | None) -> None:
-        """Go on behind the last place."""
+        """Read on after the last entry."""
         assert reading is not None
         assert reading.run == self.run
         self.batches, self.next = reading.batches, self._next_number()

@@ -1,8 +1,7 @@
-"""One life of a server: a real bridge on a SQLite file, in an event loop of its own that may end at any write.
+"""A server that may crash at any write: a real bridge on a SQLite file, in an event loop of its own.
 
-Everything that lasts goes through the four connections to the file. A process that dies before or after one of its
-writes can leave nothing behind but what those that came before have left; so a life that is ended there, and whose
-loop is never asked again, has died.
+Everything that lasts goes through the four connections to the file. When the process dies before or after a write, the
+file has the earlier writes and nothing else. So a server whose loop is stopped there for good has crashed.
 """
 
 import asyncio
@@ -29,17 +28,17 @@ from adkwire.stores.stores import Stores
 from tests.patience import PATIENCE
 
 _SOON = 0.03
-"""Seconds: a timer that rings earlier is part of what goes on now."""
+"""Seconds: the server is not idle while a timer is due earlier."""
 
 T = TypeVar("T")
 
 
 class Crashed(Exception):
-    """The process is no more."""
+    """Raised when the server has crashed."""
 
 
 class CrashPoint:
-    """When this life ends, and what is under way at the file."""
+    """The write at which the server crashes, and what is under way at its file."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.writes_left: int | None = None
@@ -56,7 +55,7 @@ class CrashPoint:
             self._loop.stop()
 
     async def check_running(self) -> None:
-        """Nothing happens any more in a life that is over."""
+        """Raise or block for ever if the server has crashed, so that its tasks do nothing more."""
         if self.discarded:
             raise Unavailable("This server is dead.")
         if self.crashed:
@@ -72,7 +71,7 @@ class CrashPoint:
 
     @contextlib.asynccontextmanager
     async def writing(self) -> AsyncGenerator[None, None]:
-        """A write, which may be the last."""
+        """Count a write, and crash before or after it if it is the last one."""
         await self.check_running()
         self.writes += 1
         last = False
@@ -90,7 +89,7 @@ class CrashPoint:
 
 
 class CrashingFile:
-    """A store's file."""
+    """The file of a store, which does nothing more after a crash."""
 
     def __init__(self, inner: SqliteFile, crash_point: CrashPoint) -> None:
         self._inner = inner
@@ -115,7 +114,7 @@ class CrashingFile:
 
 
 class CrashingSessions(SqliteSessions):
-    """The sessions in the same file."""
+    """The sessions in the same file, which store nothing more after a crash."""
 
     def __init__(self, path: str, crash_point: CrashPoint) -> None:
         super().__init__(path)
@@ -144,7 +143,7 @@ class CrashingSessions(SqliteSessions):
 
 
 class Server:
-    """A bridge from its start to its end."""
+    """One process: a bridge from its start to its end or crash."""
 
     def __init__(
         self, path: Path, make_agent: Callable[[], Target], clock: Callable[[], float], **options: Any
@@ -178,7 +177,7 @@ class Server:
         )
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do a work of the test's; the server goes on with its own meanwhile."""
+        """Run a coroutine of the test in the server's loop; raise `Crashed` if the server crashes meanwhile."""
         task = self.loop.create_task(self._in_time(work), name="test")
         task.add_done_callback(self._stop)
         self.loop.run_forever()
@@ -195,14 +194,14 @@ class Server:
             return await work
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """A request that may take as long as it likes."""
+        """Start a request, and do not wait for it."""
         task = self.loop.create_task(work, name="request")
         self.requests.add(task)
         task.add_done_callback(self.requests.discard)
         return task
 
     async def until_idle(self) -> None:
-        """Until the server waits for somebody else: the model, a tool, a person, a reader."""
+        """Wait until the server waits for the model, a tool, a person or a reader."""
         idle = 0
         while idle < 2:
             await asyncio.sleep(0)
@@ -213,11 +212,11 @@ class Server:
     def _is_idle(self) -> bool:
         loop: Any = self.loop
         soon = loop.time() + _SOON
-        rings = any(timer._when < soon and not timer._cancelled for timer in loop._scheduled)
-        return not (loop._ready or self.crash_point.busy or rings)
+        is_due = any(timer._when < soon and not timer._cancelled for timer in loop._scheduled)
+        return not (loop._ready or self.crash_point.busy or is_due)
 
     def close(self) -> list[str]:
-        """Go down as told; the names of the tasks that are left."""
+        """Close the bridge; return the names of the tasks that are left."""
         self.run(self.bridge.close())
         self.run(self._wait_for_requests())
         left = [task.get_name() for task in asyncio.all_tasks(self.loop)]
@@ -229,7 +228,7 @@ class Server:
             await asyncio.wait(self.requests)
 
     def discard(self) -> None:
-        """Let go of what the dead one held. None of it reaches the file."""
+        """Free what a crashed server has. None of it reaches the file."""
         self.crash_point.crashed, self.crash_point.discarded = False, True
         self._cancel_all()
         signals: Any = self.signals
@@ -245,7 +244,7 @@ class Server:
         while tasks := asyncio.all_tasks(self.loop):
             for task in tasks:
                 task.cancel()
-            # One that waits for another that is gone already has to be told again.
+            # A task that waits for another one which has ended has to be cancelled again.
             self.loop.run_until_complete(asyncio.wait(tasks, timeout=0.1))
 
     async def _close_files(self) -> None:

@@ -1,5 +1,5 @@
-"""A file, the servers that live on it one after the other, and all who use them; with what must hold whenever the
-server rests."""
+"""A file, the servers that run on it one after the other, and their clients; with the invariants that hold whenever the
+server is idle."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ ReaderAct = Callable[["World", Reader], Coroutine[Any, Any, None]]
 
 
 class World:
-    """Everything, over any number of servers."""
+    """Everything that the test controls and checks, over any number of servers."""
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.path = path
@@ -49,18 +49,18 @@ class World:
         self.pages: dict[str, list[UIMessage]] = {chat: [] for chat in CHATS}
         self.turns: dict[str, TurnInput] = {}
         self.calls: list[tuple[str, str]] = []
-        """Calls that anybody has ever been asked about."""
+        """Chat and id of every call that had a record."""
         self.rewinding: list[str] = []
-        """Chats in which something was to be answered again, and nobody was told the run yet."""
+        """Chats with a request to regenerate or edit that has not returned its run yet."""
         self.rewound: set[str] = set()
-        """Runs that answer again."""
+        """Runs of requests to regenerate or edit."""
         self.sent = 0
         self.servers = 0
         self.touched: set[str] = set()
         self.loaded: set[str] = set()
         self.closing = False
         self.passed = True
-        """Whether nothing was found wrong."""
+        """False while a check runs or after it failed."""
         self.server = self._open_server()
         self.do(self._start())
 
@@ -75,7 +75,7 @@ class World:
         return Server(self.path, self.agent.make_agent, self.clock, **limits, **self.options)
 
     def step(self, *acts: tuple[Act, str, int]) -> bool:
-        """Do these at once, and look at everything when all is quiet; False when the server died of it."""
+        """Do these actions at once, then check everything; return False if the server has crashed."""
         self.touched |= {chat for _, chat, _ in acts}
         try:
             for act, chat, number in acts:
@@ -87,12 +87,12 @@ class World:
         return True
 
     def assert_stopped(self, chat: str) -> None:
-        """Nothing runs in a chat, and nothing waits."""
+        """Assert that a chat has neither a run nor a pending call."""
         assert not self.bridge._chats.active(ChatKey(USER, chat)), f"something runs in {chat}"
         assert chat not in self.waiting(), f"something waits in {chat}"
 
     def waiting(self) -> list[str]:
-        """The chats in which a call waits for somebody."""
+        """Return the chats with a pending call."""
         try:
             calls: list[PendingCall] = self.server.run(self.bridge._gate.waiting(USER))
         except Crashed:
@@ -101,7 +101,7 @@ class World:
         return sorted({call.chat for call in calls})
 
     def script(self, number: int, steps: list[str]) -> bool:
-        """A model that is asked does something; False when none is."""
+        """Add steps to the answer of a request to the model; return False if there is no request."""
         if not self.agent.requests:
             return False
         one = self.agent.requests[number % len(self.agent.requests)]
@@ -111,7 +111,7 @@ class World:
         return True
 
     def release_tools(self) -> None:
-        """Tools that were held come to their end."""
+        """Let all waiting tools return."""
         for held in self.agent.held.values():
             held.set()
         self.step()
@@ -131,7 +131,7 @@ class World:
             self.do(self.readers[-1 - number % len(self.readers)].cut(loses))
 
     def advance_clock(self, seconds: float) -> None:
-        """The clock goes on; what waits for it is told."""
+        """Advance the clock and let calls expire."""
         self.clock.advance(seconds)
         try:
             self.do(self._start_expiry())
@@ -143,7 +143,7 @@ class World:
         self.bridge._expiry.start()
 
     def crash_after(self, writes: int, *, after: bool) -> None:
-        """This server will die at its next writes."""
+        """Let this server crash before or after so many writes."""
         self.server.crash_point.writes_left, self.server.crash_point.after_write = writes, after
 
     def do(self, work: Coroutine[Any, Any, None]) -> None:
@@ -162,7 +162,7 @@ class World:
             expected = isinstance(error, NotFound | Conflict | NotRecovered) or not alone
             if not (expected or self.closing):
                 self.agent.problems.append(f"refused: {error.message}")
-        except Exception:  # noqa: BLE001 - whatever it is, the test says so
+        except Exception:  # noqa: BLE001 - the test reports every exception
             if not self.server.crash_point.discarded:
                 self.agent.problems.append(traceback.format_exc())
 
@@ -172,7 +172,7 @@ class World:
         await self.check()
 
     def crash(self) -> None:
-        """The server is killed; another one is started on the file."""
+        """Kill the server and start another one on the file."""
         self._drop_readers()
         self.closing = True
         self.server.crash_point.crash()
@@ -181,7 +181,7 @@ class World:
         self._start_next()
 
     def restart(self) -> None:
-        """The server goes down as told; another one is started on the file."""
+        """Close the server and start another one on the file."""
         self.closing, self.passed = True, False
         try:
             self.server.run(self._disconnect_readers())
@@ -199,7 +199,7 @@ class World:
         self.do(self._start())
 
     def end(self) -> None:
-        """The last server goes down; nothing is left open in the file. Where something was wrong, just end."""
+        """Close the last server and assert that no run is left open; after a failed check, only free it."""
         if not self.passed:
             self.server.discard()
             return
@@ -224,7 +224,7 @@ class World:
             await reader.cut()
 
     async def _start(self) -> None:
-        """A server begins: all that anybody has seen is there."""
+        """Start a server, and assert that all entries that were ever read are kept."""
         self.bridge.watch()
         await self.server.until_idle()
         for copy in list(self.copies.values()):
@@ -234,7 +234,7 @@ class World:
         self.rewinding.clear()
 
     def _remove_lost(self, copy: RunCopy) -> None:
-        """What is no longer kept was to be deleted, or is old."""
+        """Assert that a run that is no longer kept was to be deleted or is old."""
         assert self.may_be_lost(copy), f"{copy.head.run} is lost"
         del self.copies[copy.head.run]
 
@@ -242,7 +242,7 @@ class World:
         return copy is None or copy.may_be_deleted or self.clock.now - copy.last_open >= TTL
 
     async def check(self) -> None:
-        """What holds whenever the server rests."""
+        """Check the invariants; the server must be idle."""
         for chat in CHATS:
             for head in await self.server.log.runs(USER, chat):
                 self.copies.setdefault(head.run, RunCopy(head, self.clock.now))
@@ -255,7 +255,7 @@ class World:
             await self._check_chat(chat)
 
     async def _read_eagerly(self) -> None:
-        """Every second reader takes what there is at once."""
+        """Let every second reader take its entries at once."""
         eager = [reader for reader in self.readers[::2] if reader.batches is not None and not reader.over]
         for reader in eager:
             reader.reading = reader.reading or asyncio.create_task(reader.step(), name="reader")
@@ -280,7 +280,7 @@ class World:
 
     async def _check_chat(self, chat: str) -> None:
         if chat not in self.loaded:
-            # The first look may let something go on that waited for it.
+            # The first request to a chat may continue a message.
             self.loaded.add(chat)
             await self._history(chat)
             await self._settle_and_check()
@@ -311,19 +311,19 @@ class World:
         assert not unclosed, f"{unclosed} have no end"
 
     def _check_payments(self, message: dict[str, Any]) -> None:
-        """What a person reads of a payment is what happened."""
+        """Assert that history says of a payment what really happened."""
         for part in tool_parts(message):
             if part["type"] != "tool-pay":
                 continue
-            paid, told = self.agent.executed[part["input"].get("n", 0)], part.get("errorText", "")
-            assert not (paid and "not executed" in told), f"{part} was executed"
+            paid, error = self.agent.executed[part["input"].get("n", 0)], part.get("errorText", "")
+            assert not (paid and "not executed" in error), f"{part} was executed"
             assert paid or part["state"] != "output-available", f"{part} was not executed"
 
     def _of(self, chat: str) -> list[RunCopy]:
         return [copy for copy in self.copies.values() if copy.head.chat == chat]
 
     def _check_message(self, copy: RunCopy, history: dict[str, dict[str, Any]], calls: dict[str, PendingCall]) -> None:
-        """A stream is one that every client takes, and history says the same."""
+        """Assert that every client accepts the stream, and that history has the same message."""
         assert isinstance(copy.whole[-1], c.Finish | c.Error), f"{copy.head} has no end: {copy.whole}"
         for client in CLIENTS:
             profile = Profile.declared(client)
@@ -332,30 +332,33 @@ class World:
             )
         if is_refusal(copy) or copy.may_be_deleted or self._continues(copy):
             return
-        shown = plain(fold(copy.whole))
-        told = history.get(copy.head.message)
-        if told is None:
-            seen = [part for part in shown["parts"] if part["type"] != "step-start"]
-            assert self._is_replaced(copy) or not seen, f"history does not have {shown}"
+        streamed = plain(fold(copy.whole))
+        stored = history.get(copy.head.message)
+        if stored is None:
+            content = [part for part in streamed["parts"] if part["type"] != "step-start"]
+            assert self._is_replaced(copy) or not content, f"history does not have {streamed}"
             return
         since = {call.call for call in calls.values() if call.state not in OPEN and call.message == copy.head.message}
-        assert masked(shown, shown, since) == masked(told, shown, since)
+        assert masked(streamed, streamed, since) == masked(stored, streamed, since)
 
     def _with_continuation(self, copy: RunCopy) -> list[Chunk]:
-        """A server may die when it has shown a browser's output and the agent has not got it. Then a step of settled
-        calls ends the stream, but nobody sends again for ever: the message goes on in another run."""
+        """Return the chunks of a run, with an empty step if its message continues in another run.
+
+        A server may crash when it has sent a browser's output and the agent has not got it. Then the stream ends with a
+        step of settled calls, which is valid because the client's next request continues the message.
+        """
         *chunks, last = copy.whole
         waits = isinstance(last, c.Finish) and last.finish_reason == "tool-calls"
         goes_on = waits and (copy.may_be_deleted or self._continues(copy))
         return [*chunks, *((c.StartStep(), c.FinishStep()) if goes_on else ()), last]
 
     def _is_replaced(self, copy: RunCopy) -> bool:
-        """Whether its message, or one before it, was to be answered again."""
+        """Return True if its message, or an earlier one, was regenerated or edited."""
         runs = self._of(copy.head.chat)
         return copy.replaced or any(run.head.run in self.rewound for run in runs[runs.index(copy) + 1 :])
 
     def _continues(self, copy: RunCopy) -> bool:
-        """Whether the message went on in another run."""
+        """Return True if the message continues in another run."""
         runs = [one for one in self._of(copy.head.chat) if one.head.message == copy.head.message]
         return any(not is_refusal(one) for one in runs[runs.index(copy) + 1 :])
 
@@ -366,7 +369,7 @@ class World:
             return []
 
     async def page(self, chat: str, *, reload: bool) -> Page:
-        """A stock client's tab."""
+        """Return a tab of a stock client."""
         page = Page(Chat(self.bridge, chat, USER))
         if reload:
             self.pages[chat] = (await self.bridge.history(USER, chat)).messages
@@ -374,20 +377,20 @@ class World:
         return page
 
     async def post(self, turn: TurnInput) -> Run:
-        """A request for a turn, and somebody who reads the answer."""
+        """Send a request and add a reader of its run."""
         run: Run = await self.bridge.start(USER, turn)
         self.readers.append(Reader.of(turn.chat, self.bridge.reading(run), run.before, whole=False))
         return run
 
 
 def is_refusal(copy: RunCopy) -> bool:
-    """A stream that only says why nothing was done; it is no part of the message."""
+    """Return True for a stream that has nothing but an error; it is no part of the message."""
     return not copy.head.user_message and [type(chunk) for chunk in copy.whole] == [c.Start, c.Error]
 
 
-def masked(message: dict[str, Any], shown: dict[str, Any], since: set[str]) -> dict[str, Any]:
-    """A message without the calls that waited when its stream ended and that somebody has answered since."""
-    waited = {part["toolCallId"] for part in tool_parts(shown) if not part["state"].startswith("output-")} & since
+def masked(message: dict[str, Any], streamed: dict[str, Any], since: set[str]) -> dict[str, Any]:
+    """Return a message without the calls that were pending when its stream ended and were answered since."""
+    waited = {part["toolCallId"] for part in tool_parts(streamed) if not part["state"].startswith("output-")} & since
     if not waited:
         return message
     parts = [part for part in message["parts"] if part.get("toolCallId") not in waited and part["type"] != "step-start"]

@@ -1,6 +1,6 @@
-"""Whatever clients, people, the model and the clock do, wherever the server is stopped or killed: what holds, holds.
+"""The invariants hold whatever clients, people, the model and the clock do, and wherever the server is killed.
 
-`ADKWIRE_EXAMPLES` says how many histories are tried; without it a few, always the same.
+`ADKWIRE_EXAMPLES` is the number of examples to try; without it a few, always the same.
 """
 
 import logging
@@ -19,7 +19,7 @@ from tests.runs.stateful_world import CHATS, Act, World
 
 EXAMPLES = int(os.environ.get("ADKWIRE_EXAMPLES", "0"))
 EVERY = 1 if EXAMPLES else 3
-"""How many writes later a story's next server dies."""
+"""How many writes later the server crashes in the next round of a story."""
 ACTS = (do.send, do.send_again, do.regenerate, do.edit, do.stop, do.stop, do.answer, do.repost, do.join, do.look)
 SCRIPTS = (
     "say",
@@ -46,7 +46,7 @@ answers = st.sampled_from([do.answer, do.repost])
 
 
 class ServerMachine(RuleBasedStateMachine):
-    """Everything that can happen to it. What a rule is about is chosen by numbers, so that a run can be repeated."""
+    """Everything that can happen to a server. Numbers choose chats, readers and calls, so that examples can repeat."""
 
     @initialize(on_busy=st.sampled_from(["replace", "replace", "queue", "refuse"]))
     def begin(self, on_busy: str) -> None:
@@ -55,44 +55,44 @@ class ServerMachine(RuleBasedStateMachine):
         self.world.step((do.send, CHATS[0], 0))
 
     @rule(script=st.sampled_from(SCRIPTS), number=numbers)
-    def the_model_goes_on(self, script: str, number: int) -> None:
-        """It does what the script says; if nobody asks it anything, somebody does now."""
+    def continue_the_model(self, script: str, number: int) -> None:
+        """Continue a request to the model with a script; if there is none, send a message first."""
         if not self.world.script(number, script.split()):
             self.world.step((do.send, CHATS[number % len(CHATS)], number))
             self.world.script(0, script.split())
 
     @rule()
-    def tools_end(self) -> None:
+    def release_tools(self) -> None:
         self.world.release_tools()
 
     @rule(first=acts, second=st.none() | acts, chat=chats, number=numbers)
-    def somebody_asks(self, first: Act, second: Act | None, chat: str, number: int) -> None:
-        """One thing, or two at once."""
-        asks = [(first, chat, number), (second, chat, number)]
-        survived = self.world.step(*((act, where, which) for act, where, which in asks if act is not None))
+    def do_actions(self, first: Act, second: Act | None, chat: str, number: int) -> None:
+        """Do one action, or two at once."""
+        actions = [(first, chat, number), (second, chat, number)]
+        survived = self.world.step(*((act, where, which) for act, where, which in actions if act is not None))
         if survived and first is do.stop and second is None and do.stops_all(number):
             self.world.assert_stopped(chat)
 
     @rule(by=answers, other=st.none() | acts, number=numbers)
-    def somebody_answers(self, by: Act, other: Act | None, number: int) -> None:
-        """What waits, and maybe something else at once; if nothing waits, the model asks for something."""
+    def answer_a_call(self, by: Act, other: Act | None, number: int) -> None:
+        """Answer a pending call, maybe with another action at once; if there is none, make the model ask."""
         waiting = self.world.waiting()
         if not waiting:
-            self.the_model_goes_on("pay end", number)
+            self.continue_the_model("pay end", number)
             return
         chat, which = waiting[number % len(waiting)], number // len(waiting)
-        asks = [(by, chat, which), (other, chat, number)]
-        self.world.step(*((act, where, which) for act, where, which in asks if act is not None))
+        actions = [(by, chat, which), (other, chat, number)]
+        self.world.step(*((act, where, which) for act, where, which in actions if act is not None))
 
     @rule(what=st.sampled_from(["read", "cut", "come back"]), number=numbers, loses=st.integers(0, 3))
-    def a_reader(self, what: str, number: int, loses: int) -> None:
+    def use_a_reader(self, what: str, number: int, loses: int) -> None:
         if what == "cut":
             self.world.cut(number, loses)
         else:
             self.world.with_reader(number, do.read if what == "read" else do.come_back)
 
     @rule(what=st.sampled_from(["restart", "crash", "delete", "time"]), number=numbers)
-    def misfortune(self, what: str, number: int) -> None:
+    def restart_crash_delete_or_wait(self, what: str, number: int) -> None:
         match what:
             case "restart":
                 self.world.restart()
@@ -104,7 +104,7 @@ class ServerMachine(RuleBasedStateMachine):
                 self.world.advance_clock((10.0, 250.0, 600.0)[number % 3])
 
     @rule(writes=st.integers(1, 25), after=st.booleans())
-    def a_crash_will_come(self, writes: int, after: bool) -> None:
+    def crash_after_writes(self, writes: int, after: bool) -> None:
         self.world.crash_after(writes, after=after)
 
     def teardown(self) -> None:
@@ -121,7 +121,7 @@ def ask(world: World) -> None:
 
 
 def look_and_pay(world: World) -> None:
-    """Words, calls of every kind, one of them in its middle; a yes to each, and the rest."""
+    """Text and calls, of which one is executing for a while; an approval, and the rest."""
     ask(world)
     world.script(0, ["think", "say", "look", "pay+hold", "end"])
     world.step((do.answer, "c0", 0))
@@ -137,7 +137,7 @@ def answer_one_by_one(world: World) -> None:
     world.script(0, ["say", "end"])
 
 
-def change_ones_mind(world: World) -> None:
+def edit_regenerate_and_delete(world: World) -> None:
     ask(world)
     world.step((do.edit, "c0", 0), (do.send, "c0", 0))
     world.script(0, ["say", "pay", "end"])
@@ -146,8 +146,8 @@ def change_ones_mind(world: World) -> None:
     world.step((do.delete, "c0", 0))
 
 
-def type_over(world: World) -> None:
-    """Something new while calls wait, twice."""
+def supersede_twice(world: World) -> None:
+    """New messages while calls are pending, twice."""
     ask(world)
     world.script(0, ["clock", "pay", "end"])
     ask(world)
@@ -155,8 +155,8 @@ def type_over(world: World) -> None:
     world.script(0, ["say", "end"])
 
 
-def type_over_the_browser(world: World) -> None:
-    """Something new while only a browser could answer, and the same again, as clients do after a lost connection."""
+def supersede_a_browser_call(world: World) -> None:
+    """A new message while a browser call is pending, sent twice, as clients do after a lost connection."""
     ask(world)
     world.script(0, ["clock", "end"])
     ask(world)
@@ -164,8 +164,8 @@ def type_over_the_browser(world: World) -> None:
     world.script(0, ["say", "end"])
 
 
-def type_over_and_answer(world: World) -> None:
-    """The browser answers what was typed over while somebody stops; then it is said in other words."""
+def supersede_and_answer(world: World) -> None:
+    """The browser answers a superseded call during a stop; then the message is edited."""
     ask(world)
     world.script(0, ["clock", "end"])
     ask(world)
@@ -177,16 +177,16 @@ def type_over_and_answer(world: World) -> None:
 STORIES = (
     look_and_pay,
     answer_one_by_one,
-    change_ones_mind,
-    type_over,
-    type_over_the_browser,
-    type_over_and_answer,
+    edit_regenerate_and_delete,
+    supersede_twice,
+    supersede_a_browser_call,
+    supersede_and_answer,
 )
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_the_invariants_hold_wherever_the_server_is_killed(tmp_path: Path, story: Callable[[World], None]) -> None:
-    """The same story again and again, and each time the server dies one write later."""
+    """Repeat a story; each time the server crashes some writes later."""
     died, writes = True, 0
     while died:
         writes += EVERY
@@ -200,7 +200,7 @@ def test_the_invariants_hold_wherever_the_server_is_killed(tmp_path: Path, story
 
 @pytest.fixture(autouse=True)
 def silence(caplog: pytest.LogCaptureFixture) -> None:
-    """A server that dies has much to say; nobody should keep it."""
+    """Switch off the logs: a server that crashes writes many."""
     for name in ("adkwire", "google_adk"):
         caplog.set_level(logging.CRITICAL + 1, logger=name)
 
