@@ -258,7 +258,7 @@ class Bridge:
         """Read a run from its beginning or from behind a number; `whole` with what its message held before."""
         return self._readers.read(run.head, first_of(run, after, whole=whole))
 
-    async def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
+    async def events(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
         """Yield what happens in a user's chats from now on; None is a heartbeat."""
         self._ownership.refuse_when_draining()
         async with aclosing(self._events.listen(user, self.settings.heartbeat)) as items:

@@ -311,7 +311,7 @@ class ReplayBackend:
         self._existing_chat(user, chat_id)
         return []
 
-    async def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
+    async def events(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
         """Yield the chat events of a user; None is a heartbeat."""
         self._refuse_when_closing()
         async with aclosing(self._chat_events.listen(user, self.settings.heartbeat)) as items:

@@ -111,7 +111,7 @@ class Backend(Protocol):
         """Return who asked, who answered and the outcome of each call of a chat."""
         ...
 
-    def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
+    def events(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
         """Yield what happens in a user's chats from now on; None is a heartbeat."""
         ...
 

@@ -21,7 +21,7 @@ class EventsRoute:
 
     async def stream(self, request: Request) -> Response:
         """Stream the events of all chats of the user from now on."""
-        events = self._backend.news(user_of(request).id)
+        events = self._backend.events(user_of(request).id)
         # The first step raises while the server shuts down; later it would be too late for a status.
         await anext(events)
         return EventStream(_encode(events), STREAM_HEADERS, self._backend.settings.slow_reader)
