@@ -105,15 +105,16 @@ def test_commands_give_what_is_shown(server: Server, example: Example) -> None:
 
 
 REFUSALS = [
-    (body.replace(r"\|", "|"), int(status), told.replace(r"\|", "|")) for body, status, told in _REFUSAL.findall(PAGE)
+    (body.replace(r"\|", "|"), int(status), message.replace(r"\|", "|"))
+    for body, status, message in _REFUSAL.findall(PAGE)
 ]
 
 
-@pytest.mark.parametrize(("body", "status", "told"), REFUSALS, ids=[row[0] for row in REFUSALS])
-def test_refusals_are_told_as_shown(server: Server, body: str, status: int, told: str) -> None:
+@pytest.mark.parametrize(("body", "status", "message"), REFUSALS, ids=[row[0] for row in REFUSALS])
+def test_refusals_have_the_documented_status_and_message(server: Server, body: str, status: int, message: str) -> None:
     call = ask(server, "pay 50 to Eve")
     reply = send(f"{server.url}/api/chat/chat-1/calls/{call}", body)
-    assert (reply.status, reply.body["error"]["message"]) == (status, told)
+    assert (reply.status, reply.body["error"]["message"]) == (status, message)
     assert send(f"{server.url}/api/chats/chat-1").body["pending"][0]["toolCallId"] == call
 
 
@@ -122,16 +123,16 @@ def test_there_are_refusals() -> None:
 
 
 def test_the_fields_of_an_answer_are_all_there() -> None:
-    table = PAGE.partition("| field | value | what it says |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    table = PAGE.partition("| field | value | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == [
         each.encode_name for each in msgspec.structs.fields(CallBody)
     ]
 
 
 def test_the_words_that_are_quoted_are_those_of_the_code() -> None:
-    late = PAGE.partition("| the call | told |")[2].partition("\n\n")[0]
-    told = re.findall(r"^\| [^|]+ \| ([^|]+?) \|$", late, re.MULTILINE)
-    assert sorted(told) == sorted([*_TOO_LATE.values(), _ALREADY_ANSWERED])
+    late = PAGE.partition("| the call | message |")[2].partition("\n\n")[0]
+    documented = re.findall(r"^\| [^|]+ \| ([^|]+?) \|$", late, re.MULTILINE)
+    assert sorted(documented) == sorted([*_TOO_LATE.values(), _ALREADY_ANSWERED])
     assert f"`{EXPIRED}`" in PAGE
     assert f"`{UNFINISHED}`" in PAGE
     assert REFUSED in PAGE

@@ -75,7 +75,7 @@ def last_message(url: str, chat: str) -> dict[str, Any]:
 
 
 def answered(url: str, chat: str, approved: bool) -> str:
-    """What a stock client is told when it answers the only question of its last message."""
+    """Return what a stock client gets when it answers the only question of its last message."""
     message = last_message(url, chat)
     part = next(part for part in message["parts"] if part.get("state") == "approval-requested")
     part |= {"state": "approval-responded", "approval": {**part["approval"], "approved": approved}}
@@ -83,33 +83,33 @@ def answered(url: str, chat: str, approved: bool) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "chunk", "told"),
+    ("sentence", "chunk", "text"),
     [
         ("pay 20 to Bob", "tool-output-available", "'paid': 20"),
         ("pay 5000 to Bob", "tool-output-error", "Payments above 1000 are made at the bank."),
         ("delete my account", "tool-output-error", "not executed"),
     ],
 )
-def test_the_policy_decides_for_the_approval_agent(concierge: str, sentence: str, chunk: str, told: str) -> None:
+def test_the_policy_decides_for_the_approval_agent(concierge: str, sentence: str, chunk: str, text: str) -> None:
     chat = sentence.replace(" ", "-")
     stream = fetch(f"{concierge}/api/chat", ask(chat, sentence))
     assert chunk in {each["type"] for each in chunks(stream)}
-    assert told in said(stream)
+    assert text in said(stream)
     assert waiting(concierge, chat) == []
 
 
 @pytest.mark.parametrize(
-    ("approved", "chunk", "told"),
+    ("approved", "chunk", "text"),
     [(True, "tool-output-available", "'paid': 50"), (False, "tool-output-denied", "The user refused this call")],
 )
-def test_the_approval_agent_asks_before_it_pays(concierge: str, approved: bool, chunk: str, told: str) -> None:
+def test_the_approval_agent_asks_before_it_pays(concierge: str, approved: bool, chunk: str, text: str) -> None:
     chat = f"eve-{approved}"
     asked = {each["type"] for each in chunks(fetch(f"{concierge}/api/chat", ask(chat, "pay 50 to Eve")))}
     assert "tool-approval-request" in asked
     assert "tool-output-available" not in asked
     stream = answered(concierge, chat, approved)
     assert chunk in {each["type"] for each in chunks(stream)}
-    assert told in said(stream)
+    assert text in said(stream)
 
 
 def test_the_approval_agent_asks_from_inside(concierge: str) -> None:
@@ -158,9 +158,9 @@ def test_a_live_conversation_in_the_terminal(concierge: str, tmp_path: Path) -> 
 
 def test_a_terminal_says_that_it_cannot_do_what_a_browser_does(concierge: str, tmp_path: Path) -> None:
     printed = in_the_terminal(concierge, "no-browser", "where am I\ny\npay 20 to Bob\n", tmp_path)
-    asked, told, paid = printed.splitlines()
+    asked, output, paid = printed.splitlines()
     assert asked == "May it get_location {}? (y/n) (get_location {} is for a browser, and this is a terminal)"
-    assert told == "get_location: {'error': 'This client is a terminal, not a browser.'}."
+    assert output == "get_location: {'error': 'This client is a terminal, not a browser.'}."
     assert "'paid': 20" in paid
     assert waiting(concierge, "no-browser") == []
 
