@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.patience import PATIENCE
-from tests.server.app_server import body, said
+from tests.server.app_server import answer_text, body
 from tests.servers import Server, serve, serve_anew
 
 Serve = Callable[..., AbstractContextManager[Server]]
@@ -29,7 +29,7 @@ def found(serve: Serve, folder: Path) -> tuple[str, int, list[str]]:
     with serve("agent.py", "--db", "memory:", cwd=folder, env=env) as server:
         answer = httpx.post(f"{server.url}/api/chat", json=body(), timeout=PATIENCE, trust_env=False)
         server.process.send_signal(signal.SIGTERM)
-        return said(answer.text), server.process.wait(PATIENCE), server.lines[1:]
+        return answer_text(answer.text), server.process.wait(PATIENCE), server.lines[1:]
 
 
 def test_it_finds_and_says_the_same(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from tests.patience import PATIENCE
-from tests.server.app_server import body, said
+from tests.server.app_server import answer_text, body
 from tests.servers import READY, clean_environment
 
 AGENTS = Path(__file__).parent / "agents"
@@ -201,7 +201,7 @@ class Page:
         """Type something; the text of the answer."""
         reply = await self.client.post("/api/chat", json=body(text, chat=self.chat, message_id=message))
         assert reply.status_code == 200, reply.text
-        return said(reply.text)
+        return answer_text(reply.text)
 
     async def ask(self, text: str) -> list[Json]:
         """Type what has to be approved; the messages with its cards."""

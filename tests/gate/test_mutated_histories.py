@@ -27,8 +27,8 @@ from tests.server.hostile_histories import (
     History,
     World,
     histories,
+    request_of,
     single_lies,
-    told,
     variants,
 )
 from tests.server.hostile_page import REFUSED, Message, output, verdict
@@ -73,9 +73,9 @@ class House:
     async def send(self, user: str, body: dict[str, Any]) -> list[bytes]:
         """A request, the way the server takes it."""
         run = await self.bridge.start(user, decode_request(json.dumps(body).encode(), LIMITS))
-        told = [raw async for batch in self.bridge.reading(run).batches for raw in batch.entries]
+        entries = [raw async for batch in self.bridge.reading(run).batches for raw in batch.entries]
         await asyncio.gather(*self.bridge._ownership._tasks._running)
-        return told
+        return entries
 
     async def rows(self) -> list[list[CallRow]]:
         return [await self.store.calls(*place) for place in PLACES]
@@ -83,7 +83,7 @@ class House:
     async def try_all(self, made_up: Iterable[History]) -> None:
         """Send histories; after each of them every call waits as it did before."""
         for history in made_up:
-            user, body = told(self.world, history)
+            user, body = request_of(self.world, history)
             if (made_up_so := json.dumps([user, body])) in self.tried:
                 continue
             self.tried.add(made_up_so)

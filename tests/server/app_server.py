@@ -169,7 +169,7 @@ def kinds(text: str) -> list[str]:
     return [chunk["type"] for chunk in chunks(text)]
 
 
-def said(text: str) -> str:
+def answer_text(text: str) -> str:
     return "".join(chunk["delta"] for chunk in chunks(text) if chunk["type"] == "text-delta")
 
 

@@ -138,7 +138,7 @@ async def open_gemini_server(folder: Path, **given: Any) -> AsyncGenerator[Gemin
                 yield GeminiServer(site, gemini, till, replies)
 
 
-def told(page: Page, request: int = -1) -> list[tuple[str, str]]:
+def texts_sent(page: Page, request: int = -1) -> list[tuple[str, str]]:
     """Role and text of what Gemini was given, without its thoughts."""
     contents = page.requests[request].contents
     return [(content["role"], "".join(map(_spoken, content["parts"]))) for content in contents]

@@ -167,7 +167,7 @@ def variants(history: History) -> Iterator[History]:
             yield history._replace(place=place, parts=parts)
 
 
-def told(world: World, history: History) -> tuple[str, dict[str, Any]]:
+def request_of(world: World, history: History) -> tuple[str, dict[str, Any]]:
     """The request of a recipe in this world: who sends it, and what."""
     user, chat = PLACES[history.place] if history.place < len(PLACES) else ("ann", "nowhere")
     view = world.seen_from(history.place)

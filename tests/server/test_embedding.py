@@ -19,7 +19,7 @@ from google.adk.workflow import START, BaseNode, Workflow
 
 from adkwire import Bridge, Settings, User, create_app
 from adkwire.testing import Say, ScriptedModel
-from tests.server.app_server import assert_error, body, said, serving
+from tests.server.app_server import answer_text, assert_error, body, serving
 from tests.server.conftest import Open
 from tests.support.chats import AGENT, scripted, settings
 
@@ -62,7 +62,7 @@ async def test_in_another_app(tmp_path: Path, first: bool) -> None:
     app = somebody_elses(bridge, first=first, started=started)
     async with app.router.lifespan_context(app), serving(app) as site:
         assert started == ["theirs"]
-        assert said((await site.client.post("/api/chat", json=body())).text) == "ok"
+        assert answer_text((await site.client.post("/api/chat", json=body())).text) == "ok"
         assert (await site.client.get("/api/orders")).json() == {"orders": "none"}
         assert (await site.client.options("/api/orders")).json() == {"options": "theirs"}
         assert (await site.client.get("/api/orders", headers={"host": "evil.com"})).status_code == 200
@@ -90,7 +90,7 @@ async def test_two_bridges_in_one_app_under_their_own_prefixes(tmp_path: Path) -
         app.include_router(bridge.router(), prefix=f"/{name}")
     async with serving(app) as site:
         for name in bridges:
-            assert said((await site.client.post(f"/{name}/api/chat", json=body())).text) == f"I am {name}"
+            assert answer_text((await site.client.post(f"/{name}/api/chat", json=body())).text) == f"I am {name}"
     for bridge in bridges.values():
         await bridge.close()
 
@@ -100,7 +100,7 @@ async def test_create_app_takes_a_bridge(tmp_path: Path) -> None:
     app = create_app(bridge)
     assert app.state.bridge is bridge
     async with serving(app) as site:
-        assert said((await site.client.post("/api/chat", json=body())).text) == "ok"
+        assert answer_text((await site.client.post("/api/chat", json=body())).text) == "ok"
     await bridge.close()
 
 
@@ -229,5 +229,5 @@ async def test_a_request_without_a_server_behind_it(tmp_path: Path) -> None:
     """As other people's tests do it: in process, without a lifespan."""
     app = create_app(scripted(ScriptedModel(turns=[[Say("ok")]])), settings=settings(tmp_path))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-        assert said((await client.post("/api/chat", json=body())).text) == "ok"
+        assert answer_text((await client.post("/api/chat", json=body())).text) == "ok"
     await app.state.bridge.close()

@@ -28,7 +28,7 @@ from tests.server.gemini_server import (
     Page,
     kinds,
     open_gemini_server,
-    told,
+    texts_sent,
 )
 from tests.support.chats import plain, text_of
 from tests.wire.pictures import data_url
@@ -73,7 +73,7 @@ async def test_it_hears_what_the_agent_did_and_the_agent_hears_it(gemini_server:
         'For context: the tool get_weather was called with {"city":"Oslo"} and gave '
         '{"city":"Oslo","condition":"sunny"}.'
     )
-    assert told(page) == [
+    assert texts_sent(page) == [
         ("user", "weather?"),
         ("model", "Let me see."),
         ("user", context),
@@ -84,7 +84,7 @@ async def test_it_hears_what_the_agent_did_and_the_agent_hears_it(gemini_server:
     page.api = "/api/chat"
     await page.say("is that so?")
     assert page.last["metadata"]["author"] == "helper"
-    [quoted] = [text for role, text in told(page) if role == "user" and "[gemini] said" in text]
+    [quoted] = [text for role, text in texts_sent(page) if role == "user" and "[gemini] said" in text]
     assert "Warm, then." in quoted
     assert await page.stored() == page.held
 
@@ -100,7 +100,7 @@ async def test_it_hears_what_a_person_decided(gemini_server: GeminiServer, appro
     await page.answer("c1", approved=approved)
     page.api = DIRECT
     await page.say("did it work?")
-    role, said = told(page)[1]
+    role, said = texts_sent(page)[1]
     assert (role, said.startswith("For context: the tool pay was called"), said.endswith(words)) == ("user", True, True)
 
 
@@ -109,7 +109,7 @@ async def test_a_call_that_waits_is_typed_over(gemini_server: GeminiServer) -> N
     await page.say("pay 5")
     page.api = DIRECT
     await page.say("never mind")
-    assert "went on without answering" in told(page)[1][1]
+    assert "went on without answering" in texts_sent(page)[1][1]
     assert gemini_server.till.paid == []
     assert (await gemini_server.site.client.get(f"/api/chats/{page.id}")).json()["pending"] == []
 
@@ -131,7 +131,7 @@ async def test_the_answer_is_made_again(gemini_server: GeminiServer) -> None:
     response = await gemini_server.site.client.post("/api/gemini", json=again)
     answer = plain(assert_valid_stream(response.text))
     assert text_of(answer) == "From Gemini."
-    assert told(page) == [("user", "hi")]
+    assert texts_sent(page) == [("user", "hi")]
     assert await page.stored() == [page.held[0], answer]
 
 

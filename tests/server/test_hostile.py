@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.app_server import assert_error, chunks, kinds, message, said
+from tests.server.app_server import answer_text, assert_error, chunks, kinds, message
 from tests.server.hostile_page import (
     REFUSED,
     Page,
@@ -236,7 +236,7 @@ async def test_a_chat_that_has_nothing_to_answer(shop: Shop) -> None:
     part = {"type": "tool-pay", "toolCallId": "c1", "input": PAYMENT, "approval": {"id": "a1"}}
     assert_refused(await page.answer(verdict(part)), page.last["id"])
     assert page.executed == []
-    assert said((await page.post(_typed(page, "go on"))).text) == "ok"
+    assert answer_text((await page.post(_typed(page, "go on"))).text) == "ok"
 
 
 async def test_a_chat_that_never_was(shop: Shop) -> None:
@@ -258,7 +258,7 @@ async def test_an_output_of_a_call_that_ran_without_a_question(shop: Shop) -> No
     assert await page.audit() == before
     await assert_waits(page, "pay")
     reply = await page.answer(forged, verdict(page.part("pay")))
-    assert said(reply.text) == 'look {"item": "tea"}; pay {"paid": 5.0}'
+    assert answer_text(reply.text) == 'look {"item": "tea"}; pay {"paid": 5.0}'
     assert "forged" not in (await page.get()).text
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.patience import PATIENCE
-from tests.server.app_server import assert_error, chunks, kinds, message, said
+from tests.server.app_server import answer_text, assert_error, chunks, kinds, message
 from tests.server.hostile_page import REFUSED, Page, Part, Shop, assert_refused, opened_shop, verdict
 from tests.server.ledger_agent import PAY, PAYMENT, calls
 
@@ -180,7 +180,7 @@ async def test_a_yes_that_was_used_and_then_the_chat_went_on(page: Page) -> None
     assert kinds(reply.text) == ["start", "error"]
     assert "already answered" in chunks(reply.text)[1]["errorText"]
     assert len(page.executed) == 1
-    assert said((await page.post({"id": page.chat, "message": message("and on", "u-on")})).text) == "ok"
+    assert answer_text((await page.post({"id": page.chat, "message": message("and on", "u-on")})).text) == "ok"
 
 
 async def test_a_yes_in_a_chat_made_anew_with_the_same_name(shop: Shop) -> None:
@@ -339,7 +339,7 @@ async def test_a_retry_after_the_response_was_cut(shop: Shop, read: int) -> None
     retry = asyncio.create_task(page.answer(honest))
     page.till.released[page.chat].set()
     reply = await retry
-    assert said(reply.text) == 'slow {"paid": 1.0}'
+    assert answer_text(reply.text) == 'slow {"paid": 1.0}'
     assert len(page.executed) == 1
 
 

@@ -13,7 +13,7 @@ from adkwire.errors import NotRecovered
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from tests.patience import PATIENCE
-from tests.server.app_server import Site, assert_error, body, chunks, events, kinds, said
+from tests.server.app_server import Site, answer_text, assert_error, body, chunks, events, kinds
 from tests.server.conftest import Open
 from tests.server.sockets.live_client import answer, open_live
 from tests.server.sockets.socket_client import (
@@ -75,7 +75,7 @@ async def test_the_whole_message_of_a_run_that_has_ended_since_the_history_was_l
     resumed = await by_run(site, run)
     assert resumed.headers["x-adkwire-run"] == run
     assert events(resumed.text)[0].id == f"{run}:0"
-    assert said(resumed.text) == "one two"
+    assert answer_text(resumed.text) == "one two"
     assert chunks(resumed.text)[0]["messageId"] == (await history(site))["messages"][1]["id"]
 
 
@@ -86,7 +86,7 @@ async def test_a_run_that_goes_on_is_followed_to_its_end(open_site: Open) -> Non
         following = [asyncio.create_task(one) for one in (by_run(site, run), site.client.get(STREAM))]
         await asyncio.sleep(0)
     named, unnamed = [(await one).text for one in following]
-    assert said(named) == "one two"
+    assert answer_text(named) == "one two"
     assert named == unnamed
 
 
@@ -108,10 +108,10 @@ async def test_the_message_of_the_named_run_also_while_a_newer_message_is_writte
     async with writing(site, first) as run:
         pass
     async with site.client.stream("POST", "/api/chat", json=body("next", message_id="u2")) as newer:
-        assert said((await by_run(site, run)).text) == "one two"
+        assert answer_text((await by_run(site, run)).text) == "one two"
         second.set()
-        assert said((await newer.aread()).decode()) == "three four"
-    assert said((await by_run(site, run)).text) == "one two"
+        assert answer_text((await newer.aread()).decode()) == "three four"
+    assert answer_text((await by_run(site, run)).text) == "one two"
 
 
 async def test_a_message_that_went_on_in_a_newer_run_is_whole(open_site: Open) -> None:
@@ -129,7 +129,7 @@ async def test_a_message_that_went_on_in_a_newer_run_is_whole(open_site: Open) -
     active = await following
     for resumed in (active, await by_run(site, run), await by_run(site, active.headers["x-adkwire-run"])):
         assert resumed.headers["x-adkwire-run"] != run
-        assert said(resumed.text) == "first then last"
+        assert answer_text(resumed.text) == "first then last"
         assert kinds(resumed.text).count("start") == 1
         assert kinds(resumed.text).count("tool-output-available") == 1
         assert events(resumed.text)[0].id.rpartition(":")[2].startswith("-"), "what the message held before"

@@ -19,7 +19,7 @@ from adkwire.server.sockets.uvicorn_protocol import UvicornProtocol
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.stores.stores import Stores
 from adkwire.testing import Say, ScriptedModel, Wait
-from tests.server.app_server import PATIENCE, Site, body, said, serving
+from tests.server.app_server import PATIENCE, Site, answer_text, body, serving
 from tests.server.conftest import Open
 from tests.server.sockets.socket_client import (
     OURS,
@@ -455,7 +455,7 @@ async def test_a_slow_reader_is_cut_and_others_are_not(tmp_path: Path) -> None:
         got = [json.loads(payload) for opcode, payload in frames if opcode == 1]
         assert 0 < len(text_in(got)) < 120 * 60_000
         again = await site.client.post("/api/chat", json=body())
-        assert len(said(again.text)) == 120 * 60_000 + 3
+        assert len(answer_text(again.text)) == 120 * 60_000 + 3
         slow.drop()
     await app.state.bridge.close()
 
