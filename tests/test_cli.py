@@ -431,8 +431,8 @@ def test_what_was_recorded_is_replayed(place: Path) -> None:
     with subprocess.Popen(command, cwd=place, env=clean_environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            told = [process.stdout.readline() for _ in range(4)]
-            url, token = told.pop().split()[-1].split("/#token=")
+            startup_lines = [process.stdout.readline() for _ in range(4)]
+            url, token = startup_lines.pop().split()[-1].split("/#token=")
             headers = {"authorization": f"Bearer {token}", "host": "mine.example"}
             refused = httpx.post(f"{url}/api/chat", json=body(chat="another"), timeout=PATIENCE)
             again = httpx.post(f"{url}/api/chat", json=body(chat="another"), headers=headers, timeout=PATIENCE).text
@@ -442,7 +442,7 @@ def test_what_was_recorded_is_replayed(place: Path) -> None:
     assert refused.status_code == 401
     assert answer_text(again) == answer_text(was) == "I am helper."
     assert [event.data for event in events(again)] == [event.data for event in events(was)]
-    assert told[1:] == [f"  replay {place / 'recordings' / 'Mine.jsonl'}\n", "  runs   1, speed fast\n"]
+    assert startup_lines[1:] == [f"  replay {place / 'recordings' / 'Mine.jsonl'}\n", "  runs   1, speed fast\n"]
 
 
 def replay_refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:

@@ -1,4 +1,4 @@
-"""A server from the nursery is what somebody gets who types the command."""
+"""A server from the nursery behaves like one that is started from a shell."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ root_agent = LlmAgent(name="found", model=ScriptedModel(script=lambda _: [Say(js
 
 
 def found(serve: Serve, folder: Path) -> tuple[str, int, list[str]]:
-    """What an agent finds at its start, how its server ends, and what that has printed but its address."""
+    """Return what an agent finds at its start, the exit code of its server, and its output without the address."""
     env = {"PYTHONPATH": os.pathsep.join(["here", str(folder)]), "MINE": "yes"}
     with serve("agent.py", "--db", "memory:", cwd=folder, env=env) as server:
         answer = httpx.post(f"{server.url}/api/chat", json=body(), timeout=PATIENCE, trust_env=False)

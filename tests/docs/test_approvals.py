@@ -29,12 +29,12 @@ _REFUSAL = re.compile(r"^\| `(\{.*?\})` \| (\d{3}) \| (.+) \|$", re.MULTILINE)
 
 
 class Example(NamedTuple):
-    said: str
+    sentence: str
     command: str
     gives: Any
 
 
-EXAMPLES = [Example(said, command, json.loads(gives)) for said, command, gives in _EXAMPLE.findall(PAGE)]
+EXAMPLES = [Example(sentence, command, json.loads(gives)) for sentence, command, gives in _EXAMPLE.findall(PAGE)]
 
 
 class Reply(NamedTuple):
@@ -64,10 +64,10 @@ def send(url: str, body: str | None = None, method: str | None = None) -> Reply:
     return Reply(status, json.loads(text) if text.startswith("{") else text)
 
 
-def ask(server: Server, said: str) -> str:
+def ask(server: Server, sentence: str) -> str:
     """Begin chat-1 anew with this; the id of the call that waits then."""
     send(f"{server.url}/api/chats/chat-1", method="DELETE")
-    message = {"id": os.urandom(8).hex(), "role": "user", "parts": [{"type": "text", "text": said}]}
+    message = {"id": os.urandom(8).hex(), "role": "user", "parts": [{"type": "text", "text": sentence}]}
     send(f"{server.url}/api/chat", json.dumps({"id": "chat-1", "messages": [message]}))
     (pending,) = send(f"{server.url}/api/chats/chat-1").body["pending"]
     return pending["toolCallId"]
@@ -94,14 +94,14 @@ def test_all_commands_are_found() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[f"{n}: {each.said}" for n, each in enumerate(EXAMPLES, 1)])
 def test_commands_give_what_is_shown(server: Server, example: Example) -> None:
-    call = ask(server, example.said)
+    call = ask(server, example.sentence)
     reply = run(server, example.command, call)
-    shown = {name: reply.body[name] for name in example.gives}
+    documented_body = {name: reply.body[name] for name in example.gives}
     assert reply.status in (200, 202)
-    if "entries" in shown:
+    if "entries" in documented_body:
         # The chat has had others of this name before: the audit outlives them.
-        shown["entries"] = [entry for entry in shown["entries"] if entry["call"] == call]
-    assert masked(shown) == masked(example.gives)
+        documented_body["entries"] = [entry for entry in documented_body["entries"] if entry["call"] == call]
+    assert masked(documented_body) == masked(example.gives)
 
 
 REFUSALS = [

@@ -216,7 +216,7 @@ def test_the_head_of_a_binary_frame_is_that_of_the_code() -> None:
     assert re.findall(r"(\d) (?:audio|JPEG|PNG)", text) == [str(kind) for kind in kinds]
 
 
-def test_what_is_no_setting_of_a_live_socket() -> None:
+def test_the_fixed_limits_of_a_live_socket() -> None:
     text = section(page("protocol.md"), "## Live")
     errors, seconds = live._MAX_AUDIO_ERRORS, live._AUDIO_ERROR_SECONDS  # pyright: ignore[reportPrivateUsage]
     assert f"at most {errors} times in {seconds:g} s" in text
@@ -257,7 +257,7 @@ def test_what_our_socket_does_about_a_close_code() -> None:
         assert row.cells[3] == does, row.cells
 
 
-def test_what_is_no_setting_of_a_socket() -> None:
+def test_the_fixed_limits_of_a_socket() -> None:
     text = section(page("protocol.md"), "## Sockets")
     assert f"a `requestId` of 1 to {frames_in._MAX_REQUEST_ID} characters" in text  # pyright: ignore[reportPrivateUsage]
     tolerated, minutes = chat_socket._MAX_MALFORMED, chat_socket._MALFORMED_SECONDS / 60  # pyright: ignore[reportPrivateUsage]

@@ -77,8 +77,8 @@ async def judge(server: httpx.AsyncClient, plan: Plan, report: Report, ledger: l
     _judge_errors(verdict, report, kills)
     history = (await server.get(f"/api/chats/{plan.name}")).json()
     verdict.expect(that=history.get("active", 0) is None, otherwise=f"a run is active: {history.get('active')}")
-    shown, stored = _plain(report.messages), _plain(history.get("messages", []))
-    verdict.expect(that=shown == stored, otherwise=f"history differs: {_differences(shown, stored)}")
+    streamed, stored = _plain(report.messages), _plain(history.get("messages", []))
+    verdict.expect(that=streamed == stored, otherwise=f"history differs: {_differences(streamed, stored)}")
     _judge_words(verdict, report)
     _judge_payments(verdict, report.messages, ledger, complete=kills == 0)
     verdict.complaints = [f"{plan.name}: {complaint}" for complaint in verdict.complaints]
@@ -119,8 +119,8 @@ def _judge_words(verdict: Verdict, report: Report) -> None:
     verdict.expect(that=len(messages) % 2 == 0, otherwise=f"{len(messages)} messages")
     verdict.expect(that=messages[-1]["id"] not in left, otherwise="the chat did not go on")
     for asked, answer in zip(messages[::2], messages[1::2], strict=False):
-        wanted, said = whole(_text(asked)).split(), _text(answer).split()
-        verdict.compare(f"words of {answer['id']}", said, wanted[: len(said)] if answer["id"] in left else wanted)
+        wanted, words = whole(_text(asked)).split(), _text(answer).split()
+        verdict.compare(f"words of {answer['id']}", words, wanted[: len(words)] if answer["id"] in left else wanted)
 
 
 def _judge_payments(verdict: Verdict, messages: list[Json], ledger: list[Json], *, complete: bool) -> None:
@@ -166,9 +166,9 @@ def _without_id(part: Json) -> Json:
     return {key: value for key, value in part.items() if part["type"] != "reasoning" or key != "id"}
 
 
-def _differences(shown: list[Json], stored: list[Json]) -> list[tuple[Any, Any]]:
+def _differences(streamed: list[Json], stored: list[Json]) -> list[tuple[Any, Any]]:
     """The heads and parts that are not the same, the first few of them."""
-    pairs = zip_longest(_pieces(shown), _pieces(stored))
+    pairs = zip_longest(_pieces(streamed), _pieces(stored))
     return [pair for pair in pairs if pair[0] != pair[1]][:SHOWN]
 
 

@@ -20,7 +20,7 @@ from tests.support.chats import scripted, settings
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that says when it is up."""
+    """A uvicorn server with an event that is set when it is up."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -47,7 +47,7 @@ class Site:
         return (await self.client.get("/api/chats")).json()
 
     async def raw(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes = b"") -> "Reply":
-        """Send exactly this, with no header that is not given."""
+        """Send exactly this request, without default headers."""
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "connection: close"]
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -61,7 +61,7 @@ class Site:
 
 
 class Reply(NamedTuple):
-    """What came back, as it was."""
+    """A response, as it was received."""
 
     status: int
     headers: dict[str, str]
@@ -72,7 +72,7 @@ class Reply(NamedTuple):
 
 
 def as_reply(data: bytes) -> Reply:
-    """The bytes of a response, read."""
+    """Parse the bytes of a response."""
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -174,7 +174,7 @@ def answer_text(text: str) -> str:
 
 
 def assert_error(reply: "httpx.Response | Reply", status: int, code: str | None = None) -> dict[str, str]:
-    """A refusal: the right status, one form, a sentence, no traceback."""
+    """Check that a response is an error with this status, a message and no traceback."""
     assert (reply.status if isinstance(reply, Reply) else reply.status_code) == status
     assert reply.headers["content-type"] == "application/json"
     answer = reply.json()

@@ -51,7 +51,7 @@ class View(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One lie: a field and what it says. A number where an id belongs stands for a real id."""
+    """One changed field and its value. A number in the place of an id stands for a real id."""
 
     field: str
     value: Any
@@ -154,7 +154,7 @@ histories = st.builds(
 
 
 def single_lies() -> Iterator[History]:
-    """Each answer to each call with one thing in it that is not so."""
+    """Return each answer to each call with one wrong field."""
     for call, answer, lie in itertools.product(range(5), ANSWERS, LIES):
         yield History(0, 0, "assistant", [FakePart(call, answer, [lie])], [], {}, single=False)
 
@@ -227,7 +227,7 @@ def _pointed_at(real: Sequence[Any], value: Any) -> Any:
 
 
 def _may_count(world: World, place: tuple[str, str], message: Message, part: Part) -> bool:
-    """Whether it is what a rightful user could have answered; where in doubt, it is."""
+    """Return True if a history may be an answer that the user could have given."""
     if place not in world.messages or message["id"] != world.messages[place][-1]["id"]:
         return False
     return any(_answers(call, part) for call in _waiting(world.messages[place][-1]))

@@ -137,7 +137,7 @@ class Till:
         self.ledger.append(Line(context.user_id, context.session.id, context.function_call_id or "", tool, args))
 
     def _script(self, request: LlmRequest) -> Iterable[Step]:
-        at, text = _last_said(request.contents)
+        at, text = _last_user_text(request.contents)
         steps: list[list[dict[str, Any]]] = json.loads(text) if text.startswith("[") else []
         index = sum(content.role == "model" for content in request.contents[at:])
         if index < len(steps):
@@ -159,7 +159,7 @@ PAY = calls(("pay", PAYMENT))
 """What the user types to have one payment asked for."""
 
 
-def _last_said(contents: Sequence[types.Content]) -> tuple[int, str]:
+def _last_user_text(contents: Sequence[types.Content]) -> tuple[int, str]:
     for index in range(len(contents) - 1, -1, -1):
         for part in contents[index].parts or ():
             if contents[index].role == "user" and part.text:

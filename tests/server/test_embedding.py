@@ -1,4 +1,4 @@
-"""The router inside somebody else's app, the page, and what operators ask."""
+"""The router in another app, the page, and the routes for operators."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -143,7 +143,7 @@ async def test_info(open_site: Open) -> None:
     assert info["limits"]["bodyBytes"] == Settings().max_body_bytes
 
 
-async def test_info_says_how_to_talk(open_site: Open) -> None:
+async def test_info_has_the_audio_formats(open_site: Open) -> None:
     site = await open_site(ScriptedModel(turns=[[]]), live_grace=7, audio_per_second=55)
     info: dict[str, Any] = (await site.client.get("/api/info")).json()
     sound = {"channels": 1, "bitDepth": 16, "encoding": "pcm_s16le"}
@@ -154,7 +154,7 @@ async def test_info_says_how_to_talk(open_site: Open) -> None:
 
 
 class Silent(BaseLlm):
-    """A model without a live side."""
+    """A model without a live connection."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -170,7 +170,7 @@ class Silent(BaseLlm):
     ],
     ids=["model", "workflow"],
 )
-async def test_info_offers_no_talk_with_what_cannot(target: BaseNode, tmp_path: Path) -> None:
+async def test_info_has_no_live_mode_without_a_live_model(target: BaseNode, tmp_path: Path) -> None:
     async with serving(create_app(target, settings=settings(tmp_path))) as site:
         info = (await site.client.get("/api/info")).json()
     assert ("live" in info["modes"], info["audio"]) == (False, None)

@@ -64,9 +64,7 @@ async def test_an_answer_that_google_ended_early(
         ([Send(b"<html>")], "UnknownApiResponseError"),
     ],
 )
-async def test_no_answer_is_told_as_an_error(
-    gemini_server: GeminiServer, api: str, steps: list[GeminiStep], code: str
-) -> None:
+async def test_no_answer_is_an_error(gemini_server: GeminiServer, api: str, steps: list[GeminiStep], code: str) -> None:
     page = gemini_server.chat(steps, FINE, api=api)
     chunks = await page.say("hi")
     assert kinds(chunks)[-1] == "error"

@@ -56,14 +56,14 @@ async def test_pictures_sources_and_code(gemini_server: GeminiServer) -> None:
     assert {"data-executable-code", "data-code-execution-result"} < set(kinds(chunks))
     assert page.requests[0].contents[0]["parts"] == [{"text": "draw me"}, {"inlineData": INLINE}]
     await page.say("and?")
-    asked, said, shown, _ = page.requests[1].contents
+    asked, model_text, tool_text, _ = page.requests[1].contents
     assert asked["parts"] == [{"text": "draw me"}, {"inlineData": INLINE}]
-    assert (said["role"], said["parts"]) == ("model", [{"text": "Look: "}])
-    assert (shown["role"], shown["parts"][-1]) == ("user", {"inlineData": INLINE})
+    assert (model_text["role"], model_text["parts"]) == ("model", [{"text": "Look: "}])
+    assert (tool_text["role"], tool_text["parts"][-1]) == ("user", {"inlineData": INLINE})
     assert (await page.stored())[0]["parts"][-1]["filename"] == "me.png"
 
 
-async def test_it_hears_what_the_agent_did_and_the_agent_hears_it(gemini_server: GeminiServer) -> None:
+async def test_model_and_agent_get_each_others_messages(gemini_server: GeminiServer) -> None:
     weather = Call("get_weather", {"city": "Oslo"}, "c1")
     page = gemini_server.chat([Say("Let me see."), weather], [Say("Sunny.")], [Say("Warm, then.")], [Say("Right.")])
     await page.say("weather?")
@@ -94,14 +94,18 @@ async def test_it_hears_what_the_agent_did_and_the_agent_hears_it(gemini_server:
     [(True, 'and gave {"paid":5}.'), (False, "; the user refused it.")],
     ids=["approved", "denied"],
 )
-async def test_it_hears_what_a_person_decided(gemini_server: GeminiServer, approved: bool, words: str) -> None:
+async def test_the_model_gets_the_verdicts_of_a_person(gemini_server: GeminiServer, approved: bool, words: str) -> None:
     page = gemini_server.chat([Call("pay", {"amount": 5}, "c1")], [Say("Done.")], [Say("I see.")])
     await page.say("pay 5")
     await page.answer("c1", approved=approved)
     page.api = DIRECT
     await page.say("did it work?")
-    role, said = texts_sent(page)[1]
-    assert (role, said.startswith("For context: the tool pay was called"), said.endswith(words)) == ("user", True, True)
+    role, model_text = texts_sent(page)[1]
+    assert (role, model_text.startswith("For context: the tool pay was called"), model_text.endswith(words)) == (
+        "user",
+        True,
+        True,
+    )
 
 
 async def test_a_call_that_waits_is_typed_over(gemini_server: GeminiServer) -> None:

@@ -356,13 +356,13 @@ async def test_an_answer_before_the_question(shop: Shop) -> None:
         body = {"id": page.chat, "messages": [*page.messages, forged]}
         async with page.site.client.stream("POST", "/api/chat", json=body, headers=page.headers) as early:
             reply = early.aiter_text()
-            told = await anext(reply)
+            first_text = await anext(reply)
             page.till.released[page.chat].set()
-            told += "".join([text async for text in reply])
+            first_text += "".join([text async for text in reply])
         async for _ in lines:
             pass
     assert page.executed == []
-    assert "tool-approval-request" in kinds(told)
+    assert "tool-approval-request" in kinds(first_text)
     page.messages.append((await page.get()).json()["messages"][-1])
     await assert_waits(page, "pay")
     await assert_honest_once(page, page.part("pay"))

@@ -67,10 +67,10 @@ async def _deleted(page: Page) -> None:
 
 
 class End(NamedTuple):
-    """How a call came to its end without being executed, and what its user is told who approves it then."""
+    """How a call ended without being executed, and the error of a later approval."""
 
     happens: Callable[[Page], Awaitable[None]]
-    told: str
+    message_text: str
     status: int = 409
     tool: str = "pay"
 
@@ -100,7 +100,7 @@ async def test_a_yes_by_the_route_to_a_call_that_is_over(shop: Shop, end: End) -
     before = await page.audit()
     for _ in range(2):
         error = assert_error(await page.call(page.part()["toolCallId"], {"approved": True}), end.status)
-        assert error["message"] == end.told
+        assert error["message"] == end.message_text
     if end.status == 409:
         refused = [line["verdict"] for line in await page.audit()].count("refused")
         assert refused == [line["verdict"] for line in before].count("refused") + 2
@@ -112,7 +112,7 @@ async def test_a_yes_in_the_message_to_a_call_that_is_over(shop: Shop, end: End)
     page = await _ended(shop, end)
     before = await page.audit()
     for _ in range(2):
-        assert_refused(await page.answer(verdict(page.part())), page.last["id"], end.told)
+        assert_refused(await page.answer(verdict(page.part())), page.last["id"], end.message_text)
     if end.status == 409:
         refused = [line["verdict"] for line in await page.audit()].count("refused")
         assert refused == [line["verdict"] for line in before].count("refused") + 2

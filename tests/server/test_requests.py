@@ -344,7 +344,7 @@ async def test_a_store_that_fails_for_a_while(open_site: Open, tmp_path: Path) -
     assert (await site.client.get("/api/chats/chat")).json()["title"] == "hello"
 
 
-async def test_a_failure_is_told_without_its_words(open_site: Open, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_does_not_show_the_exception(open_site: Open, caplog: pytest.LogCaptureFixture) -> None:
     site = await open_site(ScriptedModel(turns=[[Fail(ValueError("canary-in-exception /srv/secret.py"))]]))
     reply = await post(site, body("canary-in-message"))
     last = chunks(reply.text)[-1]

@@ -150,7 +150,7 @@ async def test_a_run_that_is_unknown_foreign_or_no_longer_kept(open_site: Open) 
     assert_error(await by_run(site, run), 410, "not-recovered")
 
 
-async def test_another_users_run_is_as_unknown_as_one_that_never_was(open_site: Open) -> None:
+async def test_a_run_of_another_user_is_unknown(open_site: Open) -> None:
     held = asyncio.Event()
     site = await open_site(two_parts(held), authenticate=by_header)
     async with open_socket(site, headers={"x-user": "ann"}) as ann, open_socket(site, headers={"x-user": "bob"}) as bob:

@@ -1,4 +1,4 @@
-"""The door: Host, Origin, identity, rates, and what a stranger can see."""
+"""Host, Origin, identity and rates, and what an unknown client can see."""
 
 import asyncio
 import logging

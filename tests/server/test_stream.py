@@ -182,7 +182,7 @@ async def test_a_retried_post_follows_and_replays(open_site: Open) -> None:
     ],
 )
 @pytest.mark.parametrize("where", ["header", "body"])
-async def test_stop_and_what_each_client_is_told(
+async def test_the_chunks_of_a_stop_for_each_client(
     open_site: Open, declared: str | None, reason: str, where: str
 ) -> None:
     site = await open_site(ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]]))
