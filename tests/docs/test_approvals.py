@@ -92,7 +92,7 @@ def test_all_commands_are_found() -> None:
     assert len(EXAMPLES) == PAGE.count("```sh\ncurl") >= 8
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[f"{n}: {each.said}" for n, each in enumerate(EXAMPLES, 1)])
+@pytest.mark.parametrize("example", EXAMPLES, ids=[f"{n}: {each.sentence}" for n, each in enumerate(EXAMPLES, 1)])
 def test_commands_give_what_is_shown(server: Server, example: Example) -> None:
     call = ask(server, example.sentence)
     reply = run(server, example.command, call)
