@@ -124,7 +124,7 @@ def packages() -> dict[str, str]:
 
 
 def newest() -> dict[str, str]:
-    """The same for the newest version of each major."""
+    """Return the newest version of each major, and its module."""
     known = packages()
     by_number = sorted(known, key=lambda version: [int(number) for number in re.findall(r"\d+", version)])
     latest = {version.partition(".")[0]: version for version in by_number}
@@ -182,7 +182,7 @@ def _db(lasts: bool) -> str:
 
 
 def _on_both_stores(columns: dict[str, Column]) -> dict[str, Column]:
-    """The same; with EVERYWHERE each of them also on the store that it does not have."""
+    """Return these clients; with EVERYWHERE each of them also on the other store."""
     if not EVERYWHERE:
         return columns
     other = {SQLITE: MEMORY, MEMORY: SQLITE}

@@ -27,7 +27,7 @@ STORY = act(
     executor={"get_timezone": {"output": {"timezone": "Asia/Tokyo", "local_time": "2026-01-02T12:34:00+09:00"}}},
 )
 RELOADED = act("reloaded", say("one"), say("two"), say("three"), load("second"), approve("process_payment"))
-"""What is said does not matter."""
+"""The messages of the replay: their texts do not matter."""
 
 
 class Recorded(NamedTuple):

@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 
 
 class Table(NamedTuple):
-    """Where a table stands, and what makes it."""
+    """The place of a table, and the function that makes it."""
 
     page: str
     make: Callable[[], str]

@@ -74,7 +74,7 @@ def ask(server: Server, sentence: str) -> str:
 
 
 def run(server: Server, command: str, call: str) -> Reply:
-    """What `curl` would do."""
+    """Send the request of a `curl` command."""
     words = shlex.split(command.replace("\\\n", "").replace("$CALL", call))
     assert words[0] == "curl"
     url = words[1].replace(WRITTEN_FOR, server.url)

@@ -131,7 +131,7 @@ def test_the_approval_agent_lets_the_page_find_out_where_it_is(concierge: str) -
 
 
 def in_the_terminal(url: str, chat: str, typed: str, cwd: Path) -> str:
-    """What is printed in a live conversation; its sound is in `answer.wav`."""
+    """Return the output of a live conversation; its audio is in `answer.wav`."""
     ended = subprocess.run(
         [sys.executable, str(EXAMPLES / "live_client.py"), url, chat, "answer.wav"],
         cwd=cwd,

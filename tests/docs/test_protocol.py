@@ -44,7 +44,7 @@ def page(name: str) -> str:
 
 
 def section(text: str, title: str) -> str:
-    """What stands under a heading, up to the next heading of its level or above."""
+    """Return the text under a heading, up to the next heading of its level or above."""
     level, _, _ = title.partition(" ")
     _, _, rest = text.partition(f"\n{title}\n")
     assert rest, f"there is no heading {title!r}"
@@ -99,7 +99,7 @@ def test_data_chunks_are_those_of_the_encoder() -> None:
 
 
 def names_in(title: str) -> set[str]:
-    """All that stands in backticks in the first cells of a section's table."""
+    """Return all names in backticks in the first cells of a section's table."""
     cells = [line.split("|")[1] for line in section(page("protocol.md"), title).splitlines() if line.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 

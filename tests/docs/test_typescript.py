@@ -37,7 +37,7 @@ def blocks(*, ai_6: bool = False) -> dict[str, str]:
 
 
 def compiled(folder: Path, code: dict[str, str], paths: dict[str, list[str]]) -> str:
-    """What the compiler has to say."""
+    """Return the output of the compiler."""
     for file, text in code.items():
         (folder / file).write_text(text)
     config = {"compilerOptions": {**_OPTIONS, "paths": paths}, "include": ["*"]}

@@ -18,7 +18,7 @@ SHOWN = 10
 
 
 class Stream(TypedDict):
-    """What came of one request of a chat."""
+    """The result of one request of a chat."""
 
     run: str | None
     chunks: list[Json]
@@ -37,7 +37,7 @@ class Report:
 
 @dataclass
 class Verdict:
-    """What was found; to be added up."""
+    """Counts of errors, which can be added up."""
 
     lost: int = 0
     doubled: int = 0
@@ -124,7 +124,7 @@ def _judge_words(verdict: Verdict, report: Report) -> None:
 
 
 def _judge_payments(verdict: Verdict, messages: list[Json], ledger: list[Json], *, complete: bool) -> None:
-    """What was approved is paid once; where a kill came between, as often as is told."""
+    """Check that approved payments are made once, or after a kill as often as is reported."""
     paid = Counter(line["call"] for line in ledger)
     calls = {part["toolCallId"]: part for m in messages for part in m["parts"] if part["type"] == "tool-pay"}
     verdict.paid = paid.total()
@@ -135,7 +135,7 @@ def _judge_payments(verdict: Verdict, messages: list[Json], ledger: list[Json], 
 
 
 def _times(part: Json) -> set[int]:
-    """How often a payment can have been made of which this is told."""
+    """Return how often a payment may have been made, by the state of its part."""
     if part["state"] == "output-available":
         return {1}
     if part["state"] == "output-error" and "outcome is unknown" in part["errorText"]:

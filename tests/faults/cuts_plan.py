@@ -11,7 +11,7 @@ Over = Literal["sse", "socket"]
 Major = Literal[6, 7]
 KINDS: tuple[tuple[Over, Major], ...] = (("sse", 6), ("socket", 6), ("sse", 7), ("socket", 7))
 CONNECTIONS = 400
-"""How many connections of a conversation are doomed: more than it makes."""
+"""Connections of a conversation that break: more than it makes."""
 WITHIN = 5000
 """Bytes from the server before the line breaks: from nothing at all to some thirty chunks."""
 

@@ -19,7 +19,7 @@ from tests.server.sockets.socket_client import RawSocket, raw_handshake
 
 CONTRACT = frozenset({1000, 1001, 1008, 1009, 4404, 4408, 4429, 4503})
 BELOW = frozenset({1002, 1007})
-"""How the WebSocket layer ends what is no WebSocket any more."""
+"""Close codes of the WebSocket layer for bytes that break its protocol."""
 OFFICIAL = frozenset({"start", "chunk", "end", "error", "no-active"})
 CHAT = OFFICIAL | {"notice", "pong"}
 LIVE = CHAT | {"ready", "turn", "user-transcript", "state", "interrupted", "call-settled"}
@@ -27,7 +27,7 @@ TAKEN = {"": OFFICIAL, SUBPROTOCOL: CHAT, LIVE_SUBPROTOCOL: LIVE}
 _PER_SOCKET = 14
 _AT_ONCE = 4
 _MESSAGES = 50
-"""How many there are to say in a chat: some are said again, by others or at the same time."""
+"""The number of different messages in a chat: some are sent again, by other clients or at the same time."""
 _LARGE = 70_000
 _HUGE = 1_000_000
 _TEXT, _BINARY, _CLOSE, _PING = 1, 2, 8, 9

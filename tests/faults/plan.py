@@ -1,4 +1,4 @@
-"""What goes wrong on the connections of a `FaultProxy`, and after how many bytes: a plan that a seed fixes."""
+"""The faults of the connections of a `FaultProxy`, and after how many bytes they come; fixed by a seed."""
 
 import enum
 import random

@@ -27,7 +27,7 @@ class Fate(NamedTuple):
     report: str
     state: str = "output-error"
     late: int = 409
-    """What the calls route answers to the approval that comes again."""
+    """The status of the calls route for the repeated approval."""
 
 
 FATES = {
@@ -109,7 +109,7 @@ MEETINGS: dict[str, Callable[[Met], Awaitable[None]]] = {
 
 
 def wishes() -> dict[str, str]:
-    """What is typed in every chat."""
+    """Return the message of every chat."""
     points = [*FATES, "user_message"]
     return {
         **{f"{point}.{meeting}": "pay 5" for point in points for meeting in MEETINGS},

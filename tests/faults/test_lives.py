@@ -1,4 +1,4 @@
-"""What outlives a server: a question, its deadline, a standing approval, and that a call was retried."""
+"""State that survives a restart: a question, its deadline, a standing approval, and that a call was retried."""
 
 import asyncio
 import signal

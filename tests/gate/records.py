@@ -93,7 +93,7 @@ class GateInTest:
         return (await self.at(call, chat)).state
 
     async def audit(self, chat: str = CHAT) -> list[tuple[str, str, str]]:
-        """Who, the verdict and what came of it, line by line."""
+        """Return actor, verdict and outcome of every line of the audit."""
         return [(line.actor, line.verdict, line.outcome) for line in await self.lines(chat)]
 
     async def lines(self, chat: str = CHAT) -> list[AuditEntry]:

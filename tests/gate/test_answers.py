@@ -1,4 +1,4 @@
-"""What counts as an answer to a call: from whom, to what, with which arguments and outputs; and who comes late."""
+"""Which answers to a call count: by user, call, arguments and output; and late answers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What time does to a call, and what a yes for longer covers and releases."""
+"""Expiry of calls, and which calls a standing approval covers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

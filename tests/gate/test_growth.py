@@ -1,4 +1,4 @@
-"""What the gate reads does not grow with calls that are over or that belong to other chats."""
+"""The work of the gate does not grow with calls that are over or that belong to other chats."""
 
 from adkwire.gate.records import OVER, UncheckedAnswer
 from adkwire.stores.memory.gate import OVER_STATES

@@ -102,7 +102,7 @@ class House:
         return last.get("errorText") or last["type"]
 
     async def answer(self, user: str, chat: str) -> None:
-        """What an honest client sends when its user has decided everything."""
+        """Return the request of an honest client when all calls are answered."""
         user_message, answer = self.world.messages[user, chat]
         pay, once, _, where, music = (part for part in answer["parts"] if "toolCallId" in part)
         place = {"latitude": 1.5, "longitude": 2}

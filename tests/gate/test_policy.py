@@ -21,7 +21,7 @@ HUGE = 10**400
 
 
 def outcome(when: Any, **args: Any) -> str:
-    """What a condition comes to: an `allow` rule shows whether it holds, a `deny` rule whether it could be judged."""
+    """Return whether a condition holds (by an `allow` rule) or cannot be judged (by a `deny` rule)."""
     allowed = Rule("t", "allow", when=when).applies("t", args)
     denied = Rule("t", "deny", when=when).applies("t", args)
     assert denied or not allowed
@@ -485,7 +485,7 @@ def written(folder: Path, name: str, text: str | bytes) -> Path:
 
 
 def complaint(path: Path) -> str:
-    """What is said about a file, after its name."""
+    """Return the error about a file, without its name."""
     with pytest.raises(ConfigError) as error:
         Policy.load(path)
     text = str(error.value)

@@ -125,7 +125,7 @@ def message(text: str = "hello", message_id: str = "u1") -> dict[str, Any]:
 
 
 def body(text: str = "hello", *, chat: str = "chat", message_id: str = "u1", **more: Any) -> dict[str, Any]:
-    """What `DefaultChatTransport` posts."""
+    """Return the body that `DefaultChatTransport` posts."""
     return {"id": chat, "trigger": "submit-message", "messages": [message(text, message_id)], **more}
 
 

@@ -29,12 +29,12 @@ VARIANTS = SHIFTS * (len(PLACES) + 1)
 
 @dataclass(frozen=True)
 class World:
-    """What there really is, by place: the user's message and the assistant's, whose calls wait."""
+    """The real messages by place: the user's and the assistant's, whose calls are pending."""
 
     messages: dict[tuple[str, str], list[Message]]
 
     def seen_from(self, place: int) -> "View":
-        """What there is, what is in this place first."""
+        """Return all messages, those of this place first."""
         messages = [self.messages[PLACES[(place + more) % len(PLACES)]] for more in range(len(PLACES))]
         parts = [part for _, answer in messages for part in answer["parts"] if "toolCallId" in part]
         asks = [part["approval"]["id"] for part in parts if part.get("approval")]
@@ -160,7 +160,7 @@ def single_lies() -> Iterator[History]:
 
 
 def variants(history: History) -> Iterator[History]:
-    """The same lies in every place, about other calls."""
+    """Return the same changes in every place, about other calls."""
     for place in range(len(PLACES) + 1):
         for shift in range(SHIFTS):
             parts = [part._replace(call=part.call + shift) for part in history.parts]

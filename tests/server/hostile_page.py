@@ -73,7 +73,7 @@ class Page:
 
     @property
     def executed(self) -> list[Line]:
-        """What the tools did in this chat."""
+        """The executions of tools in this chat."""
         return [line for line in self.till.ledger if (line.user, line.chat) == (self.user, self.chat)]
 
     @property
@@ -103,7 +103,7 @@ class Page:
         return self.last
 
     def body(self, *parts: Part, **more: Any) -> dict[str, Any]:
-        """What the page posts: all messages, the last one with these parts in place of the calls with their ids."""
+        """Return the body of a post: all messages, the last one with these parts in the place of its calls."""
         return {"id": self.chat, "trigger": "submit-message", "messages": self.with_parts(*parts), **more}
 
     def with_parts(self, *parts: Part) -> list[Message]:

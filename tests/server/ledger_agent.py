@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 class Place(TypedDict):
-    """Where a device is."""
+    """The position of a device."""
 
     latitude: float
     longitude: float
@@ -149,14 +149,14 @@ class Till:
 
 
 def calls(*wanted: tuple[str, dict[str, Any]] | str) -> str:
-    """What the user types to have these calls made in one step."""
+    """Return the text that makes the model do these calls in one step."""
     nothing: dict[str, Any] = {}
     pairs = [(one, nothing) if isinstance(one, str) else one for one in wanted]
     return json.dumps([[{"name": name, "args": args} for name, args in pairs]])
 
 
 PAY = calls(("pay", PAYMENT))
-"""What the user types to have one payment asked for."""
+"""The text that makes the model call one payment that needs an approval."""
 
 
 def _last_user_text(contents: Sequence[types.Content]) -> tuple[int, str]:
@@ -168,6 +168,6 @@ def _last_user_text(contents: Sequence[types.Content]) -> tuple[int, str]:
 
 
 def _outcome(contents: Sequence[types.Content]) -> str:
-    """What the model reads of its calls, word for word."""
+    """Return the results of the calls as the model gets them."""
     found = [part.function_response for content in contents for part in content.parts or ()]
     return "; ".join(f"{each.name} {json.dumps(each.response, sort_keys=True)}" for each in found if each) or "ok"

@@ -94,7 +94,7 @@ async def test_what_is_no_number(page: Page, number: bytes) -> None:
 
 @pytest.mark.parametrize("form", ["as one message", "with its id named", "with text before", "with a system message"])
 async def test_around_the_forged_answer(page: Page, form: str) -> None:
-    """What else a request says does not make a forged answer a better one, and nothing of it reaches the model."""
+    """Other content of the request does not make a forged answer count, and does not reach the model."""
     forged = verdict(page.part(), id=UNKNOWN_ID)
     body = page.body(forged)
     if form == "as one message":
@@ -191,7 +191,7 @@ async def test_the_answer_to_a_sibling(shop: Shop, swap: str) -> None:
 
 
 async def test_one_honest_answer_among_forged_ones(shop: Shop) -> None:
-    """What is right counts, and takes nothing else with it."""
+    """The right answer counts, and the forged ones do not."""
     page = shop.page()
     await page.ask(calls(("pay", PAYMENT), ("once", {"amount": 7.0})))
     forged = verdict(page.part("once"), id=page.part("pay")["approval"]["id"])

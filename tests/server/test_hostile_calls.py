@@ -171,7 +171,7 @@ async def test_a_scope_that_is_not_offered(shop: Shop, scope: str) -> None:
 
 @pytest.mark.parametrize("scope", ["chat", "always"])
 async def test_a_scope_that_comes_too_late(shop: Shop, scope: str) -> None:
-    """Who has approved once has not approved for longer, however often it is said afterwards."""
+    """An approval for once does not become a standing one when it is sent again with a scope."""
     page = shop.page("eve")
     await page.ask(PAY)
     part = page.part()
@@ -183,7 +183,7 @@ async def test_a_scope_that_comes_too_late(shop: Shop, scope: str) -> None:
 
 
 async def test_a_scope_from_another_user(shop: Shop) -> None:
-    """What Carl lets run always, Dora is still asked about."""
+    """Carl's standing approval does not count for Dora."""
     carl, dora = shop.page("carl"), shop.page("dora")
     await carl.ask(PAY)
     assert (await carl.call(carl.part()["toolCallId"], {"approved": True, "scope": "always"})).status_code == 202
@@ -233,7 +233,7 @@ async def test_a_call_that_nobody_is_asked_about(shop: Shop) -> None:
 
 
 async def test_a_call_that_runs(shop: Shop) -> None:
-    """The same yes again is no second one; a no comes too late, and outputs are not the client's to give."""
+    """The same approval again changes nothing, a denial comes too late, and an output of the client is refused."""
     page = shop.page()
     await page.ask(calls(("slow", {"amount": 1.0})))
     call = page.part()["toolCallId"]
@@ -367,7 +367,7 @@ async def test_an_output_of_a_call_that_asks(shop: Shop) -> None:
 
 @pytest.mark.parametrize("left", [{"playing": "loud"}, {"playing": 0, "x": "y" * 20_000}], ids=["schema", "size"])
 async def test_a_wrong_output_left_behind(shop: Shop, left: Any) -> None:
-    """What a page had when the user typed over it is checked as any other output."""
+    """An output that comes with a new user message is checked like any other."""
     page = shop.page()
     await page.ask(calls(("music", {"track": 0})))
     messages = [*page.with_parts(output(page.part(), left)), {"id": "u9", "role": "user", "content": "never mind"}]

@@ -131,7 +131,7 @@ async def test_a_stranger_learns_nothing_of_a_call_that_is_over(shop: Shop, end:
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
 async def test_a_forger_learns_nothing_of_a_call_that_is_over(shop: Shop, end: End) -> None:
-    """Who does not know the question's id is told what everybody is told, and not how the call ended."""
+    """Without the question's id the refusal is the usual one, and does not say how the call ended."""
     page = await _ended(shop, end)
     assert_refused(await page.answer(verdict(page.part(), id="forged")), page.last["id"])
     tampered = {**verdict(page.part()), "input": {"amount": 500}}
@@ -200,8 +200,7 @@ async def test_a_yes_in_a_chat_made_anew_with_the_same_name(shop: Shop) -> None:
 
 
 async def test_a_yes_after_a_stop_in_the_middle(shop: Shop) -> None:
-    """What was cut off may have happened, and the agent was told so: it is not run again, even where the rule lets a
-    person ask for that after a crash."""
+    """The call may have been executed, and the agent got that result: it is not run again, even with a `retry` rule."""
     page = shop.page()
     await page.ask(calls(("again", {"amount": 1.0})))
     honest = verdict(page.part())

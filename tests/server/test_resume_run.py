@@ -187,7 +187,7 @@ async def test_a_stream_that_is_no_longer_kept(tmp_path: Path) -> None:
 async def test_on_a_socket_the_body_of_a_resume_frame_names_the_run(
     open_site: Open, subprotocols: tuple[str, ...], path: str
 ) -> None:
-    """Where a stock transport can put it: `resumeStream({ body: { run } })`."""
+    """A stock transport sends it for `resumeStream({ body: { run } })`."""
     held = asyncio.Event()
     site = await open_site(two_parts(held))
     async with writing(site, held) as run:

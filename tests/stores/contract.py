@@ -25,7 +25,7 @@ class Clock:
 
 
 class MakeLog(Protocol):
-    """How a store is made: it keeps closed runs for `ttl` seconds of `clock`. Those of one test share their data."""
+    """Makes a store that keeps closed runs for `ttl` seconds of `clock`. Those of one test share data."""
 
     def __call__(
         self, *, ttl: float, clock: Clock, max_bytes: int = 256 * MEGABYTE, max_run_bytes: int = 64 * MEGABYTE

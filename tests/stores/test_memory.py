@@ -142,7 +142,7 @@ async def test_a_dropped_or_forgotten_call_leaves_nothing_behind() -> None:
 
 
 def size_of(store: MemoryGateStore) -> int:
-    """How many keys, rows and lines all the maps and lists in it have."""
+    """Return the number of entries in all maps and lists of an object."""
     return sum(sized(value) for value in vars(store).values())
 
 

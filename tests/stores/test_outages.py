@@ -26,7 +26,7 @@ from tests.stores.signals_contract import listening
 
 
 class DriverError(Exception):
-    """What a driver that nobody here knows might raise."""
+    """An exception of an unknown driver."""
 
 
 class IntegrityError(DriverError):

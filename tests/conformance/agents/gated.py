@@ -162,7 +162,7 @@ def trust(amount: int, tool_context: ToolContext) -> dict[str, int]:
 
 
 class Place(TypedDict):
-    """Where a device is."""
+    """The position of a device."""
 
     latitude: float
     longitude: float

@@ -32,7 +32,7 @@ MEGABYTE = SAMPLES["long"] * 65_536
 
 
 class Forecast(BaseModel):
-    """What a tool returns as an object."""
+    """An object that a tool returns."""
 
     place: str
     degrees: float

@@ -121,7 +121,7 @@ async def test_a_frame_that_belongs_to_no_request(limited: Site, name: str) -> N
 
 
 async def test_duplicate_keys_are_read_one_way(limited: Site) -> None:
-    """What is checked and what is done must not come from different readings."""
+    """The request that is checked must be the one that is carried out."""
     async with open_socket(limited) as one:
         await one.send('{"type":"send","type":"resume","requestId":"a","requestId":"b","id":"../x","id":"c"}')
         assert await one.next() == {"type": "no-active", "requestId": "b"}
@@ -431,7 +431,7 @@ def received_frame(words: str) -> Generator[asyncio.Event]:
 
 
 async def test_a_slow_reader_is_cut_and_others_are_not(tmp_path: Path) -> None:
-    """One that takes nothing at all: the run goes on, another reader gets it all, and it is told when it wakes up."""
+    """The run goes on, another reader gets all of it, and the slow one gets the close code when it reads again."""
     pieces, last = ["x" * 60_000 for _ in range(120)], asyncio.Event()
     model = ScriptedModel(turns=[[*(Say(piece, chunk=100_000) for piece in pieces), Wait(last), Say("end")]])
     given = settings(tmp_path, db="memory:", slow_reader=1.5)
@@ -561,7 +561,7 @@ async def test_a_message_that_meets_a_server_going_down(tmp_path: Path) -> None:
 
 
 async def test_going_down_at_once(tmp_path: Path) -> None:
-    """What does not end is stopped, and its reader sees that it was."""
+    """A run that does not end is stopped, and its reader gets the abort."""
     model = ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]])
     app = create_app(scripted(model), settings=settings(tmp_path, drain=0))
     async with serving(app) as site, open_socket(site) as one:

@@ -1,4 +1,4 @@
-"""Who may open a socket, in whose app it may live, and what the log says of it."""
+"""Opening a socket: Host, Origin, tokens, other apps, and what is logged."""
 
 import logging
 from collections.abc import AsyncIterator, Callable

@@ -218,7 +218,7 @@ async def test_a_writer_that_is_faster_than_the_file_waits(log: StreamLog, file:
 
 @contextlib.contextmanager
 def locked(file: Path) -> Generator[None, None, None]:
-    """Nobody else can write in the meantime."""
+    """Lock the file for other writers until the block ends."""
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
