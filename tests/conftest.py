@@ -35,7 +35,7 @@ def anyio_backend() -> str:
 
 
 class Scheduling(LoadScopeScheduling):
-    """Gives a worker a file as a whole, so that what its tests share is made once.
+    """Assigns whole files to workers, so that module fixtures are made once.
 
     Of the files in `SPLIT` a worker takes those tests together whose parameters begin alike, up to the first dash.
     """
@@ -53,5 +53,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes longest; a test keeps its place among its neighbours."""
+    """Run the files that take longest first; within a file the order is kept."""
     items.sort(key=lambda item: next((i for i, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST)))

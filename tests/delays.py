@@ -34,7 +34,7 @@ class Delays:
 
 
 def install(seed: str) -> None:
-    """Make this process late from now on."""
+    """Delay the store calls, timers and socket reads of this process from now on."""
     delays = Delays(seed)
     # Its timers and reads are not written in Python.
     sys.modules["uvloop"] = None  # pyright: ignore[reportArgumentType]
@@ -45,7 +45,7 @@ def install(seed: str) -> None:
 
 
 def install_if_wished() -> None:
-    """The same if DELAYS is in the environment."""
+    """Do so if DELAYS is set in the environment."""
     if seed := os.environ.get("DELAYS"):
         install(seed)
 

@@ -24,15 +24,15 @@ LONGEST = 1 << 20
 
 
 class Report(Protocol):
-    """Where to say a server's pid, and then how it ended."""
+    """A connection that gets a server's pid, and then its exit code."""
 
-    def send(self, said: bytes, /) -> object: ...
+    def send(self, line: bytes, /) -> object: ...
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Order:
-    """A server that somebody wants."""
+    """A request for a server."""
 
     args: list[str]
     cwd: str
@@ -46,7 +46,7 @@ class Order:
 
 
 def received(asked: socket.socket) -> Order | None:
-    """The next order; none when nobody is there any more."""
+    """Return the next order; None when the tests have ended."""
     data, fds, _, _ = socket.recv_fds(asked, LONGEST, 2)
     if not data:
         return None
@@ -55,7 +55,7 @@ def received(asked: socket.socket) -> Order | None:
 
 
 def keep(order: Order) -> int | None:
-    """Fork a server and tell how it does. None in the process that tells; in the server, how it ended."""
+    """Fork a server and report its pid and exit code; return None, but in the forked server its exit code."""
     pid = os.fork()
     if pid == 0:
         return live(order)
@@ -67,12 +67,12 @@ def keep(order: Order) -> int | None:
 
 
 def given_paths() -> list[str]:
-    """Where PYTHONPATH says that modules are; an interpreter has that behind the working directory."""
+    """Return the folders of PYTHONPATH, which an interpreter has after the working directory in its path."""
     return [str(Path(folder).absolute()) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 def live(order: Order) -> int:
-    """What a new interpreter would find, then the command."""
+    """Restore what a new interpreter would have, then run the command."""
     with Path(os.devnull).open() as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(order.output, 1)
@@ -88,7 +88,7 @@ def live(order: Order) -> int:
 
 
 def run(asked: socket.socket) -> int:
-    """Fork for each order, to the end; also the way out of all that is forked."""
+    """Fork a server for each order until the orders end. A forked server leaves this function with its exit code."""
     while order := received(asked):
         if os.fork() == 0:
             asked.close()
@@ -103,14 +103,14 @@ def run(asked: socket.socket) -> int:
 
 
 def reap() -> None:
-    """Those that have told all: nobody else waits for them, and what they cost counts."""
+    """Wait for the reporting processes that have ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def load() -> None:
-    """All that a server would import."""
+    """Import all modules that a server needs."""
     for name in LOADED_LATE:
         importlib.import_module(name)
     warm_up()

@@ -24,7 +24,7 @@ READY = re.compile(r"adkwire is ready at (http://\S+)")
 
 
 class Process(Protocol):
-    """What a test may ask of the process that a server is."""
+    """The methods of a server process that tests use."""
 
     pid: int
 
@@ -49,7 +49,7 @@ class Server:
         return "".join(self.lines)
 
     def kill(self) -> None:
-        """`kill -9`: no goodbye."""
+        """Kill the server with `kill -9`."""
         self.process.kill()
         self.process.wait(PATIENCE)
 
@@ -64,7 +64,7 @@ def serve(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterat
 
 @contextlib.contextmanager
 def serve_anew(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
-    """The same in an interpreter of its own, as somebody starts it who types the command."""
+    """Run `adkwire serve` in a new interpreter, as from a shell."""
     process = subprocess.Popen(
         [sys.executable, "-m", "adkwire.cli", "serve", *args, "--port", "0"],
         cwd=cwd,
@@ -109,7 +109,7 @@ def _running(process: Process, output: IO[str]) -> Iterator[Server]:
 
 
 class _Born(contextlib.AbstractContextManager["_Born"]):
-    """A process of the nursery, which tells how it ended; any number may listen, so nobody takes that away."""
+    """A process of the nursery, which reports its exit code; any number of tests may wait for it."""
 
     def __init__(self, report: socket.socket) -> None:
         self._report = report
@@ -158,7 +158,7 @@ def _born(args: list[str], cwd: Path, env: dict[str, str]) -> tuple[_Born, IO[st
 
 @functools.cache
 def _nursery() -> socket.socket:
-    """Where to ask for servers; for as long as the tests run."""
+    """Start the nursery, which runs as long as the tests, and return the socket for orders."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The public face: what `Bridge` and `create_app` take, and what they leave alone."""
+"""The arguments of `Bridge` and `create_app`, and what they do not touch."""
 
 import inspect
 import tomllib

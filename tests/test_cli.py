@@ -24,7 +24,7 @@ from adkwire.adk.load_target import check_models, load_target
 from adkwire.cli import main
 from adkwire.errors import ConfigError
 from tests.patience import PATIENCE
-from tests.server.app_server import body, events, said
+from tests.server.app_server import answer_text, body, events
 from tests.servers import Server, clean_environment, serve, serve_anew
 
 AGENT = """
@@ -166,11 +166,11 @@ def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
         code = main(["serve", "--port", "0", *args])
     except SystemExit as ended:
         code = ended.code
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     assert code == 2
-    assert said.out == ""
-    assert "Traceback" not in said.err
-    [line] = said.err.splitlines()
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    [line] = captured.err.splitlines()
     assert line.startswith("adkwire")
     return line
 
@@ -358,7 +358,7 @@ def test_a_terminated_server_lets_the_answer_end(place: Path) -> None:
         code = server.process.wait(PATIENCE)
         assert (place / ".adkwire" / "state.db").is_file()
     assert "  agent  held" in server.output
-    assert said(text) == "one two"
+    assert answer_text(text) == "one two"
     assert events(text)[-1].data == "[DONE]"
     assert code in (0, -signal.SIGTERM)
     assert "Traceback" not in server.output
@@ -386,7 +386,7 @@ def test_a_token_is_made_and_printed_and_works(place: Path) -> None:
             assert client.get("/api/info").status_code == 401
             client.headers["authorization"] = f"Bearer {token}"
             assert client.get("/api/info").json()["agent"] == "inside"
-            assert said(client.post("/api/chat", json=body()).text) == "I am inside."
+            assert answer_text(client.post("/api/chat", json=body()).text) == "I am inside."
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(PATIENCE) == 0
     assert not (place / ".adkwire").exists()
@@ -431,8 +431,8 @@ def test_what_was_recorded_is_replayed(place: Path) -> None:
     with subprocess.Popen(command, cwd=place, env=clean_environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            told = [process.stdout.readline() for _ in range(4)]
-            url, token = told.pop().split()[-1].split("/#token=")
+            startup_lines = [process.stdout.readline() for _ in range(4)]
+            url, token = startup_lines.pop().split()[-1].split("/#token=")
             headers = {"authorization": f"Bearer {token}", "host": "mine.example"}
             refused = httpx.post(f"{url}/api/chat", json=body(chat="another"), timeout=PATIENCE)
             again = httpx.post(f"{url}/api/chat", json=body(chat="another"), headers=headers, timeout=PATIENCE).text
@@ -440,9 +440,9 @@ def test_what_was_recorded_is_replayed(place: Path) -> None:
             process.terminate()
             process.wait(PATIENCE)
     assert refused.status_code == 401
-    assert said(again) == said(was) == "I am helper."
+    assert answer_text(again) == answer_text(was) == "I am helper."
     assert [event.data for event in events(again)] == [event.data for event in events(was)]
-    assert told[1:] == [f"  replay {place / 'recordings' / 'Mine.jsonl'}\n", "  runs   1, speed fast\n"]
+    assert startup_lines[1:] == [f"  replay {place / 'recordings' / 'Mine.jsonl'}\n", "  runs   1, speed fast\n"]
 
 
 def replay_refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -450,9 +450,9 @@ def replay_refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
         code = main(["replay", "--port", "0", *args])
     except SystemExit as ended:
         code = ended.code
-    said = capsys.readouterr()
-    assert (code, said.out) == (2, "")
-    [line] = said.err.splitlines()
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (2, "")
+    [line] = captured.err.splitlines()
     return line
 
 

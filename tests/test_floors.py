@@ -8,7 +8,7 @@ import adkwire
 
 SOURCE = Path(adkwire.__file__).parent
 FREE = ("adk/", "demo/", "testing/", "gate/client_tool.py")
-"""Where anything of ADK may be imported: adk itself, and what a user of adkwire could have written."""
+"""Files that may import anything of ADK: the package adk, and code that a user of adkwire could have written."""
 EVERYWHERE = {"google.adk.events.event", "google.genai.types"}
 SERVICES = {
     "google.adk.artifacts.BaseArtifactService",

@@ -1,4 +1,4 @@
-"""A server from the nursery is what somebody gets who types the command."""
+"""A server from the nursery behaves like one that is started from a shell."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.patience import PATIENCE
-from tests.server.app_server import body, said
+from tests.server.app_server import answer_text, body
 from tests.servers import Server, serve, serve_anew
 
 Serve = Callable[..., AbstractContextManager[Server]]
@@ -24,12 +24,12 @@ root_agent = LlmAgent(name="found", model=ScriptedModel(script=lambda _: [Say(js
 
 
 def found(serve: Serve, folder: Path) -> tuple[str, int, list[str]]:
-    """What an agent finds at its start, how its server ends, and what that has printed but its address."""
+    """Return what an agent finds at its start, the exit code of its server, and its output without the address."""
     env = {"PYTHONPATH": os.pathsep.join(["here", str(folder)]), "MINE": "yes"}
     with serve("agent.py", "--db", "memory:", cwd=folder, env=env) as server:
         answer = httpx.post(f"{server.url}/api/chat", json=body(), timeout=PATIENCE, trust_env=False)
         server.process.send_signal(signal.SIGTERM)
-        return said(answer.text), server.process.wait(PATIENCE), server.lines[1:]
+        return answer_text(answer.text), server.process.wait(PATIENCE), server.lines[1:]
 
 
 def test_it_finds_and_says_the_same(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Background tasks end when their owner closes, and nobody waits for ever for one that does not."""
+"""Background tasks end when their owner closes, and every wait for one that does not end has a limit."""
 
 import asyncio
 import logging

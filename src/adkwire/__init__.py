@@ -50,7 +50,7 @@ _LOADED_LATE = {
     "adkwire.stores.base": ("Batch", "CallRow", "Closed", "GateStore", "RunHead", "Signals", "StreamLog"),
     "adkwire.stores.stores": ("Stores",),
 }
-"""Public names by the module that has them: loaded when they are asked for, so that `import adkwire` stays light."""
+"""Public names by module; a module is imported when a name of it is first used, so that `import adkwire` is fast."""
 _MODULES = {name: module for module, names in _LOADED_LATE.items() for name in names}
 
 

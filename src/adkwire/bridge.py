@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("adkwire")
 
-_SEE_LOG = "It is started again by itself. The server's log has the error."
+_SEE_LOG = "It is started again automatically. The server's log has the error."
 
 
 class BridgeOptions(TypedDict, total=False):
-    """What a `Bridge` takes beside the agent."""
+    """The options of a `Bridge`."""
 
     settings: Settings | None
     authenticate: "Authenticate | None"
@@ -140,11 +140,11 @@ class Bridge:
             self._expiry.changed,
         )
 
-    # In somebody's app.
+    # Routes, for an app of one's own.
 
     def router(self) -> "APIRouter":
         """Return all routes under `/api`, guarded, for `app.include_router(...)`."""
-        from fastapi import APIRouter  # only here: a server of its own does not need it
+        from fastapi import APIRouter  # imported here, because `adkwire serve` does not need it
 
         router = APIRouter(lifespan=self.api.lifespan)
         router.routes.extend(self.routes())
@@ -156,12 +156,12 @@ class Bridge:
 
     @cached_property
     def api(self) -> "Routes":
-        """The routes of this bridge, with its open sockets; made when they are first asked for."""
+        """The routes of this bridge, with its open sockets; made on first use."""
         from adkwire.server.routes import Routes
 
         return Routes(self, self._authenticate, self)
 
-    # Who answers.
+    # The agent.
 
     @property
     def agent_name(self) -> str:
@@ -190,7 +190,7 @@ class Bridge:
     # Turns.
 
     async def start(self, user: str, turn: TurnInput, *, direct: bool = False) -> Run:
-        """Start the run of a turn, or return the run that a repeated request means: no turn runs twice.
+        """Start the run of a turn, or return the run that an earlier request for it has started: no turn runs twice.
 
         With `direct` the model answers without the agent and its tools.
         """
@@ -204,9 +204,9 @@ class Bridge:
             return await self._continuer.repost(key, turn.answers)
         return await self._starter.start(key, turn, self.direct if direct else self._runner)
 
-    async def answer(self, user: str, chat_id: str, call_id: str, given: UncheckedAnswer) -> PendingCall:
+    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> PendingCall:
         """Answer one pending call; when it was the last one of its step, its message continues by itself."""
-        return await self._continuer.answer(ChatKey(user, chat_id), call_id, given)
+        return await self._continuer.answer(ChatKey(user, chat_id), call_id, answer)
 
     async def stop(self, user: str, chat_id: str, run_id: str | None = None) -> bool:
         """Stop the runs and seal the pending calls of a chat, or stop one run; return False if there was nothing."""
@@ -226,20 +226,20 @@ class Bridge:
             async with self._ownership.owned(key, stop=wish) as chat:
                 stopped = stopped or elsewhere is not None
                 if any(run_id in (None, run.id) for run in chat.active):
-                    continue  # One has begun meanwhile.
+                    continue  # A run has begun meanwhile, which is stopped, too.
                 newer = chat.active or (run_id is not None and (chat.last is None or chat.last.id != run_id))
                 return stopped if newer else await self._sealing.seal(key, chat, "stopped") or stopped
 
     # Readers.
 
     def running(self, user: str, chat_id: str) -> Run | None:
-        """Return the run that is writing in a chat on this worker, rather one that goes on than one being stopped."""
+        """Return the run that writes in a chat on this worker; one that is being stopped only if there is no other."""
         return self._chats.running(ChatKey(user, chat_id))
 
     async def follow(
         self, user: str, chat_id: str, after: Position | None = None, *, run: str | None = None
     ) -> Reading | None:
-        """Read on behind a position; without one, read a whole message: of `run`, or the one that is being written.
+        """Read the chunks after a position; without one, a whole message: of `run`, or the one that is being written.
 
         Return None when nothing is named and nothing is being written. A position or a run that is no longer kept
         raises `NotRecovered`.
@@ -255,11 +255,11 @@ class Bridge:
         return None if head is None else self._readers.whole(head)
 
     def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
-        """Read a run from its beginning or from behind a number; `whole` with what its message held before."""
+        """Read a run from its beginning or after a number; with `whole` also what earlier runs wrote in its message."""
         return self._readers.read(run.head, first_number(run, after, whole=whole))
 
-    async def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
-        """Yield what happens in a user's chats from now on; None is a heartbeat."""
+    async def events(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
+        """Yield the chat events of a user from now on; None is a heartbeat."""
         self._ownership.refuse_when_draining()
         async with aclosing(self._events.listen(user, self.settings.heartbeat)) as items:
             async for item in items:
@@ -278,12 +278,12 @@ class Bridge:
         return await self._history.messages(ChatKey(user, chat_id), limit=limit, before=before)
 
     async def audit(self, user: str, chat_id: str) -> list[AuditEntry]:
-        """Return who asked, who answered and what came of each call of a chat."""
+        """Return who asked, who answered and the outcome of each call of a chat."""
         await self._history.session(ChatKey(user, chat_id))
         return await self._gate.audit(user, chat_id)
 
     async def rename(self, user: str, chat_id: str, title: str) -> views.ChatSummary:
-        """Give a chat another title. A running turn owns the session, so its end is awaited first."""
+        """Set the title of a chat. A running turn owns the session, so its end is awaited first."""
         key = ChatKey(user, chat_id)
         await self._ownership.refuse_when_live_elsewhere(key)
         while True:
@@ -299,7 +299,7 @@ class Bridge:
                 await run.done.wait()
 
     async def delete(self, user: str, chat_id: str) -> None:
-        """Stop what runs in a chat and delete it."""
+        """Stop the runs of a chat and delete it."""
         key = ChatKey(user, chat_id)
         if not await self._ownership.exists(key):
             raise NotFound("There is no such chat.")
@@ -318,7 +318,7 @@ class Bridge:
     # The process.
 
     def watch(self) -> None:
-        """Start what runs beside requests: expiry, the search for runs of dead servers, messages of other workers."""
+        """Start the background tasks: expiry, the search for runs of dead workers, messages of other workers."""
         self._expiry.start()
         self._watchers.start("crashed-runs", self._ownership.close_crashed_runs)
         self._watchers.start("stops", lambda: handle_all(self._signals, Stop, self._stop_here))
@@ -353,9 +353,9 @@ class Bridge:
         return self._chats.all_active()
 
     async def close(self, *, drain: float | None = None) -> None:
-        """Take no more turns, give the running ones their time (as the settings say, or `drain`), stop the rest."""
+        """Refuse new turns, wait up to `drain` seconds (by default as set) for running ones, and close everything."""
         seconds = self.settings.drain if drain is None else drain
-        # Sockets are closed when what they follow has ended.
+        # A socket is closed when the runs that it follows have ended.
         await (self.api.drain(seconds) if "api" in self.__dict__ else self.drain(seconds))
         async with AsyncExitStack() as last_first:
             if self.recorder is not None:
@@ -372,7 +372,7 @@ class Bridge:
                 last_first.push_async_callback(part)
 
     async def drain(self, seconds: float) -> None:
-        """Take no more turns, and give the running ones their time; stop the rest."""
+        """Refuse new turns, wait up to so many seconds for the running ones, and stop the rest."""
         self._ownership.drain()
         self._events.close()
         await self.live.drain()

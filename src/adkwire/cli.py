@@ -1,4 +1,4 @@
-"""adkwire serve [TARGET]: an ADK agent behind an AI SDK front end; adkwire replay FILE: a recording of one."""
+"""The commands: `adkwire serve [TARGET]` serves an ADK agent, `adkwire replay FILE` serves a recording."""
 
 import argparse
 import asyncio
@@ -22,11 +22,11 @@ from adkwire.settings import Settings
 
 _BACKLOG = 2048
 _FORCED_CLOSE = 5.0
-"""Seconds that even the second Ctrl-C grants, for tools that do not let themselves be cancelled."""
+"""Seconds to wait for running tools after a second Ctrl-C: some do not end when they are cancelled."""
 _FRAME_FACTOR = 2
-"""A frame is read up to this many limits, so that its sender is told; beyond, the socket is closed with 1009."""
+"""How many times the limit a frame is still read, so that its sender gets an error; a larger one closes the socket."""
 _PING = 10.0
-"""Seconds between pings on a socket, which keep it open and find out who is gone."""
+"""Seconds between pings on a socket: they keep it open and detect lost clients."""
 _COMMON = ("host", "port", "auth", "allow_origin", "allow_host", "ui")
 """The settings that every server takes as options."""
 _DEFAULT_DB = ".adkwire/state.db"
@@ -35,7 +35,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; what the owner did wrong is one line and exit code 2."""
+    """Run a command. A mistake of the server's owner prints one line and returns the exit code 2."""
     options = _parser().parse_args(argv)
     try:
         return _replay(options) if options.command == "replay" else _serve(options)
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, but a wrong option is one line."""
+    """An argument parser that reports a wrong option in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"adkwire: {message} (see {self.prog} --help)\n")
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         "--speed",
         choices=("real", "fast", "step"),
         default="real",
-        help="as it was (default), at once, or one chunk for each POST /api/replay/step",
+        help="real: at the recorded speed (default); fast: at once; step: one chunk for each POST /api/replay/step",
     )
     _add_common(replay)
     return parser
@@ -87,34 +87,35 @@ def _add_common(command: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    given = _given(options, *_COMMON, "db", "policy", "record", "on_busy")
-    settings, generated = _with_token(_for_this_machine(_with_database(Settings.load(**given))))
+    chosen = _chosen(options, *_COMMON, "db", "policy", "record", "on_busy")
+    settings, generated = _with_token(_for_this_machine(_with_database(Settings.load(**chosen))))
     _log(options.log_level)
     with _listen(settings) as listener:
-        # Only now: a wrong option should not have to wait for ADK to load.
+        # Imports ADK, which takes seconds: wrong options are reported before.
         app, name = _app(options.target, settings)
         kept = "in memory" if settings.db_path is None else settings.db_path.resolve()
         recorded = "nothing (see --record)" if settings.record is None else f"into {settings.record.resolve()}"
-        words = [f"  agent  {name}", f"  chats  {kept}", f"  record {recorded}"]
-        return _run(app, listener, settings, words, show_token=generated)
+        lines = [f"  agent  {name}", f"  chats  {kept}", f"  record {recorded}"]
+        return _run(app, listener, settings, lines, show_token=generated)
 
 
 def _replay(options: argparse.Namespace) -> int:
     from adkwire.recording.files import load_recording
 
     recording = load_recording(options.file)
-    given = _given(options, *_COMMON)
-    settings, generated = _with_token(Settings.load(db="memory:", record=None, chats_per_minute=0, **given))
+    chosen = _chosen(options, *_COMMON)
+    settings, generated = _with_token(Settings.load(db="memory:", record=None, chats_per_minute=0, **chosen))
     _log(options.log_level)
     with _listen(settings) as listener:
         from adkwire.server.replay import create_replay_app
 
         app = create_replay_app(recording, settings, options.speed)
-        words = [f"  replay {options.file.resolve()}", f"  runs   {len(recording.runs)}, speed {options.speed}"]
-        return _run(app, listener, settings, words, show_token=generated)
+        lines = [f"  replay {options.file.resolve()}", f"  runs   {len(recording.runs)}, speed {options.speed}"]
+        return _run(app, listener, settings, lines, show_token=generated)
 
 
-def _given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return those of the named options that were set on the command line."""
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
@@ -132,7 +133,7 @@ def _with_database(settings: Settings) -> Settings:
 
 
 def _with_token(settings: Settings) -> tuple[Settings, bool]:
-    """The settings, and whether their token was made here, so that the owner has to be told it."""
+    """Return settings that have a token if they need one, and True if the token was made here and must be printed."""
     if settings.auth != "token" or settings.token is not None:
         return settings, False
     return settings.model_copy(update={"token": SecretStr(secrets.token_urlsafe(24))}), True
@@ -159,15 +160,15 @@ def _app(target: str | None, settings: Settings) -> tuple[Any, str]:
 
 def _log(level: str) -> None:
     logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # One level down, uvicorn shows what goes over sockets, tokens and all.
+    # At the level DEBUG uvicorn logs the content of sockets, and tokens with it.
     logging.getLogger("uvicorn.error").setLevel(max(logging.INFO, logging.getLogger().level))
     if level != "debug":
-        # ADK tells of each failure several times over, before it reaches us and is logged once.
+        # ADK logs each failure several times before it reaches adkwire, which logs it once.
         logging.getLogger("google_adk").setLevel(logging.CRITICAL)
 
 
 def _for_this_machine(settings: Settings) -> Settings:
-    """Whoever sits at the machine may read what an exception says, unless they said otherwise."""
+    """Return settings that show the texts of exceptions if the only user is at this machine, unless that is set."""
     if settings.auth != "none" or "error_detail" in settings.model_fields_set:
         return settings
     return settings.model_copy(update={"error_detail": True})
@@ -175,11 +176,11 @@ def _for_this_machine(settings: Settings) -> Settings:
 
 def _listen(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # The protocol is named because asyncio turns Nagle's delay off only for sockets that say they are TCP.
+    # IPPROTO_TCP is named because asyncio turns Nagle's delay off only for sockets that have it.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        # Connections inherit it: one that takes nothing is closed by the system, with what it has not taken.
+        # Connections inherit it: the system closes a connection whose client reads nothing, and drops unread data.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(2000 * settings.slow_reader))
     try:
         listener.bind((settings.host, settings.port))
@@ -195,17 +196,17 @@ def _listen(settings: Settings) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but it says when it is ready, and lets running answers end before it closes their connections."""
+    """A uvicorn server that prints when it is ready, and lets running answers end before it closes connections."""
 
-    def __init__(self, config: uvicorn.Config, app: Any, words: list[str]) -> None:
+    def __init__(self, config: uvicorn.Config, app: Any, lines: list[str]) -> None:
         super().__init__(config)
         self._app = app
-        self._words = words
+        self._lines = lines
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            print("\n".join(self._words), flush=True)
+            print("\n".join(self._lines), flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         bridge = self._app.state.bridge
@@ -219,16 +220,16 @@ class _Server(uvicorn.Server):
             await asyncio.wait([closing])
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(bridge.close(drain=0), _FORCED_CLOSE)
-            self.force_exit = False  # else uvicorn would tear the rest down with a traceback
+            self.force_exit = False  # else uvicorn would end the rest with a traceback
         await super().shutdown(sockets)
 
 
-def _run(app: Any, listener: socket.socket, settings: Settings, told: list[str], *, show_token: bool) -> int:
+def _run(app: Any, listener: socket.socket, settings: Settings, lines: list[str], *, show_token: bool) -> int:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    words = [f"adkwire is ready at {url}", *told]
+    lines = [f"adkwire is ready at {url}", *lines]
     if show_token and settings.token is not None:
-        words.append(f"  open   {url}/#token={settings.token.get_secret_value()}")
+        lines.append(f"  open   {url}/#token={settings.token.get_secret_value()}")
     config = uvicorn.Config(
         app,
         loop="auto",
@@ -243,7 +244,7 @@ def _run(app: Any, listener: socket.socket, settings: Settings, told: list[str],
         timeout_graceful_shutdown=5,
         ws_per_message_deflate=False,
     )
-    server = _Server(config, app, words)
+    server = _Server(config, app, lines)
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     return 0 if server.started else 1

@@ -64,7 +64,7 @@ class Forbidden(RequestError):
 
 
 class NotFound(RequestError):
-    """What was asked for does not exist for this user."""
+    """The chat, run or route does not exist for this user."""
 
     status = 404
     code = "not-found"

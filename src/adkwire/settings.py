@@ -1,4 +1,4 @@
-"""One frozen Settings. `Settings.load()` reads every field from the environment variable `ADKWIRE_<NAME>`."""
+"""The settings of a server. `Settings.load()` reads each from the environment variable `ADKWIRE_<NAME>`."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
 class Settings(BaseSettings):
-    """Everything that can be set, with safe defaults; each limit says why it is there."""
+    """All settings, with safe defaults; each limit has its reason."""
 
     model_config = SettingsConfigDict(env_prefix="ADKWIRE_", frozen=True, extra="ignore")
 
@@ -48,7 +48,7 @@ class Settings(BaseSettings):
     its own: `.adkwire/state.db`."""
 
     auth: Literal["none", "token"] = "none"
-    """Who may talk: `none` is one local user and works on loopback only, `token` asks for a bearer token."""
+    """Who may use the server: `none` is one local user and works on loopback only, `token` needs a bearer token."""
     token: SecretStr | None = None
     """The bearer token of `auth = token`."""
     allow_origin: Names = ()
@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     allow_host: Names = ()
     """Host names the server answers to besides loopback names and `host`: a closed list stops DNS rebinding."""
     ui: bool = True
-    """Whether the page is served at `/`."""
+    """True to serve the page at `/`."""
 
     on_busy: Literal["replace", "refuse", "queue"] = "replace"
     """What a message does to a running answer: stop it, be refused with 409, or wait for its end."""
@@ -69,54 +69,54 @@ class Settings(BaseSettings):
     approval_timeout: NonNegativeFloat = 0
     """Seconds that a call waits for a person or a browser while nobody is connected; 0 waits for ever."""
     live_modality: Literal["audio", "text"] = "audio"
-    """What a live model answers with: sound with its transcript, or text alone."""
+    """What a live model answers with: audio with its transcript, or text alone."""
     live_approval_timeout: NonNegativeFloat = 300
     """Seconds that a call of a live conversation waits for a person while somebody is connected; 0 waits for ever."""
     client_tool_timeout: NonNegativeFloat = 120
-    """Seconds that a live conversation waits for what the browser does; 0 waits for ever."""
+    """Seconds that a live conversation waits for the output of a browser tool; 0 waits for ever."""
     live_grace: NonNegativeFloat = 60
     """Seconds that a live conversation goes on without a socket, so that a lost connection can come back to it."""
     max_output_bytes: PositiveInt = 16_000
     """The largest output of a browser tool, as JSON: it goes into the model's context."""
     record: Path | None = None
-    """A folder into which every chat is recorded, for `adkwire replay`; without it nothing is."""
+    """A folder into which every chat is recorded, for `adkwire replay`; without it nothing is recorded."""
     events_per_second: NonNegativeFloat = 30
-    """Pacing: partial text of a model is joined to at most this many events a second; 0 passes every one on."""
+    """Pacing: partial texts of a model are joined to at most this many events a second; 0 passes on each of them."""
     error_detail: bool = False
-    """Whether the words of an exception reach model and client. Off, since they may hold paths, queries or keys; but
-    `adkwire serve` turns it on where the only user is the one at the machine (`auth = none`)."""
+    """True to send the text of an exception to the model and the client. Off, since it may hold paths, queries or keys;
+    but `adkwire serve` turns it on where the only user is the one at the machine (`auth = none`)."""
 
     heartbeat: PositiveFloat = 15
     """Seconds between comments on an idle stream, so that proxies keep it open."""
     stream_ttl: float = Field(default=15 * 60, ge=1)
     """Seconds the chunks of a finished run are kept for clients that come back."""
     stream_bytes: PositiveInt = 256_000_000
-    """How much all runs may hold together, in memory and in the file: answers with pictures are large."""
+    """Bytes that the streams of all runs may have together, in memory and in the file: pictures are large."""
     stream_run_bytes: PositiveInt = 64_000_000
-    """How much of one answer is kept as a stream: who falls further behind must load the chat again."""
+    """Bytes of one run that are kept as a stream: a reader that falls further behind must load the chat again."""
     slow_reader: PositiveFloat = 30
-    """Seconds a client may take to accept what is written to it before its connection is cut; it can come back."""
+    """Seconds that a client may take to read a write before its connection is cut; it can reconnect."""
     drain: NonNegativeFloat = 20
     """Seconds that running answers get to end when the server is told to stop."""
 
     max_body_bytes: PositiveInt = 10_000_000
-    """The largest request body: a chat's history with a few pictures fits, a memory attack does not."""
+    """The largest request body: enough for a chat's history with a few pictures, too little to fill the memory."""
     max_part_bytes: PositiveInt = 5_000_000
     """The largest text or file of one message part."""
     max_parts: PositiveInt = 20
     """How many parts one message may have."""
     max_image_pixels: PositiveInt = 16_000_000
-    """The largest picture, by its header: a small file can unpack to gigabytes."""
+    """The most pixels of a picture, by its header: a small file can unpack to gigabytes."""
     chats_per_minute: NonNegativeInt = 60
     """How many messages one user may send a minute, since each costs a model call; 0 sets no limit."""
     max_control_bytes: PositiveInt = 64_000
     """The largest frame on a socket that carries no message."""
     max_audio_bytes: PositiveInt = 16_000
-    """The largest piece of sound on a live socket: half a second, so that nobody can fill the memory with it."""
+    """The largest piece of audio on a live socket: half a second, so that no client can fill the memory."""
     max_video_bytes: PositiveInt = 1_000_000
     """The largest picture of a camera or a screen on a live socket."""
     audio_per_second: PositiveInt = 60
-    """How many pieces of sound one socket may send a second: a microphone sends 50."""
+    """How many pieces of audio one socket may send a second: a microphone sends 50."""
     controls_per_second: PositiveInt = 20
     """How many frames one socket may send a second."""
     sockets_per_user: PositiveInt = 32
@@ -131,16 +131,14 @@ class Settings(BaseSettings):
     def _real_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         for origin in origins:
             if not _ORIGIN.fullmatch(origin.rstrip("/")):
-                raise ValueError(
-                    f"{origin} is no origin; one looks like https://app.example.com or http://localhost:5173"
-                )
+                raise ValueError(f"{origin} is not an origin such as https://app.example.com or http://localhost:5173")
         return origins
 
     @field_validator("db")
     @classmethod
     def _known_database(cls, db: str) -> str:
         if "://" in db and not db.startswith("sqlite:///"):
-            raise ValueError("only a SQLite file or memory: is taken")
+            raise ValueError("expected a SQLite file or memory:")
         return db
 
     @classmethod
@@ -152,14 +150,14 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values from the arguments only: the environment is read where it is asked for, in `load`."""
+        """Take values from the arguments only: just `load` reads the environment."""
         return (init_settings,)
 
     @classmethod
-    def load(cls, **given: Any) -> "Settings":
+    def load(cls, **values: Any) -> "Settings":
         """Return settings from the environment; arguments win over it. A wrong value raises a one-line ConfigError."""
         try:
-            return cls(**{**EnvSettingsSource(cls)(), **given})
+            return cls(**{**EnvSettingsSource(cls)(), **values})
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"]) or "settings"

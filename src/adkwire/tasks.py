@@ -1,4 +1,4 @@
-"""Background tasks: each has an owner that ends it, and nobody waits for a cancelled task without a limit."""
+"""Background tasks: each has an owner that ends it, and every wait for a cancelled task has a limit."""
 
 import asyncio
 import contextvars
@@ -16,14 +16,14 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a watcher that failed is started again: at first, and after many failures in a row."""
 
 _abandoned: set[asyncio.Task[Any]] = set()
-"""Tasks that were cancelled and go on: asyncio itself does not keep them from being collected in the middle."""
+"""Cancelled tasks that still run. They are kept here because asyncio has only weak references to tasks."""
 
 
 async def end(*tasks: asyncio.Task[Any], seconds: float | None = None) -> bool:
     """Cancel tasks and wait for their end; return False if one still runs after `seconds`.
 
-    A tool or a library may swallow the cancellation. Such a task is abandoned: it is logged once, and nobody waits for
-    it any more. Exceptions of the tasks are dropped; the calling task itself is left alone.
+    A tool or a library may swallow the cancellation. Such a task is abandoned: it is logged once, and not
+    waited for any more. Exceptions of the tasks are dropped; the calling task itself is left alone.
     """
     for task in tasks:
         task.add_done_callback(_drop_exception)

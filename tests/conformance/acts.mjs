@@ -54,19 +54,19 @@ const acts = {
 
   /** Say something that is not answered yet: a call waits. */
   async murmur({ page }, { text }) {
-    const known = page.wire.told("state").length;
+    const known = page.wire.received("state").length;
     const { transport } = page.wire;
     await transport.startAudio();
     transport.sendAudioChunk(Int16Array.from(text, (character) => character.charCodeAt(0)));
     await transport.stopAudio();
     // It listens, and then thinks about it.
-    await page.until("an ear", () => page.wire.told("state").length > known + 1);
+    await page.until("an ear", () => page.wire.received("state").length > known + 1);
   },
 
   interrupt: ({ page }) => page.wire.transport.interrupt(),
 
-  /** Wait until the live socket has told so often of this. */
-  told: ({ page }, { type, times }) => page.until(type, () => page.wire.told(type).length >= times),
+  /** Wait until the live socket has received so many frames of this type. */
+  frame: ({ page }, { type, times }) => page.until(type, () => page.wire.received(type).length >= times),
 
   /** Leave this way of talking, as a page does that changes to another. */
   hang: ({ page }) => (page.wire.end ?? page.wire.settled).call(page.wire),
@@ -165,7 +165,7 @@ const acts = {
   elsewhere: ({ scene }, { text, name }) => scene.sayElsewhere(text, name),
 
   /** Wait for an event of the user's own stream about this chat. */
-  event: ({ scene }, { type, times }) => scene.told(type, times),
+  event: ({ scene }, { type, times }) => scene.received(type, times),
 
   async note({ scene }, { as }) {
     scene.seen[as] = await scene.history();

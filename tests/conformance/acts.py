@@ -1,4 +1,4 @@
-"""What a person does at a gate, one thing after the other: words for `acts.mjs`, so that a case reads like a story."""
+"""The acts of a scenario, one after the other: what a user or a page does. `acts.mjs` carries them out."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ def act(
     last_only: bool = False,
     **expected: Any,
 ) -> Case:
-    """A scenario of acts on one page, or on several. `last_only`: each sends only its newest message."""
+    """Return a scenario of acts on one page or several. With `last_only` a page sends only its newest message."""
     watch = any(one["do"] == "event" for one in acts)
     args = {"acts": list(acts), "predicate": predicate, "executor": executor, "watch": watch, "lastOnly": last_only}
     counts = {"page": requests} if isinstance(requests, int) else requests
@@ -31,102 +31,102 @@ def act(
 
 
 def say(text: str) -> Act:
-    """Type and send."""
+    """Send a typed message."""
     return {"do": "say", "text": text}
 
 
 def approve(tool: str, nth: int = 0) -> Act:
-    """Press yes on a card."""
+    """Approve a call."""
     return {"do": "approve", "tool": tool, "nth": nth}
 
 
 def deny(tool: str, nth: int = 0, reason: str | None = None) -> Act:
-    """Press no on a card."""
+    """Deny a call."""
     return {"do": "deny", "tool": tool, "nth": nth, "reason": reason}
 
 
 def give(tool: str, output: Any, nth: int = 0) -> Act:
-    """The page's own code brings an output."""
+    """Send the output of a browser tool."""
     return {"do": "give", "tool": tool, "nth": nth, "output": output}
 
 
 def refuse(tool: str, error: str, nth: int = 0) -> Act:
-    """The browser would not do it."""
+    """Send the error of a browser tool."""
     return {"do": "give", "tool": tool, "nth": nth, "error": error}
 
 
 def now(one: Act) -> Act:
-    """The next act follows at once; nobody waits for the page."""
+    """Begin the next act at once, without waiting for the page."""
     return {**one, "now": True}
 
 
 def begin(one: Act) -> Act:
-    """The next act follows while this one goes on; `REST` waits for its end."""
+    """Begin the next act while this one is running; `REST` waits for its end."""
     return {**one, "begin": True}
 
 
 def together(*acts: Act) -> Act:
-    """In one breath."""
+    """Do all these acts without waiting in between."""
     return {"do": "together", "acts": list(acts)}
 
 
 def load(name: str, **options: Any) -> Act:
-    """Go on in a new page."""
+    """Load a new page, in which the next acts happen."""
     return {"do": "load", "name": name, **options}
 
 
 def join(name: str, after: str, **options: Any) -> Act:
-    """Go on in a new page while an answer is written; come back when this is on its screen."""
+    """Load a new page while an answer is being written; return to the old one when this text is on its screen."""
     return now({"do": "join", "name": name, "after": after, **options})
 
 
 def keep(name: str, messages: list[dict[str, Any]]) -> Act:
-    """Go on in a page that has these messages."""
+    """Continue in a page that has these messages."""
     return {"do": "continue", "name": name, "messages": messages}
 
 
 def call(tool: str, nth: int = 0, **body: Any) -> Act:
-    """Answer by the calls route."""
+    """Answer a call by the calls route."""
     return {"do": "call", "tool": tool, "nth": nth, "body": body}
 
 
 def race(tool: str, posts: int, *bodies: dict[str, Any]) -> Act:
-    """Send the page's messages so often, and these bodies to the calls route, all at the same time."""
+    """Post the page's messages so many times, and these bodies to the calls route, all at the same time."""
     return {"do": "race", "tool": tool, "posts": posts, "bodies": list(bodies)}
 
 
 def late(tool: str, nth: int = 0, *, approved: bool = True) -> Act:
-    """Press a button of a card that is no longer the last message, or no longer open."""
+    """Answer a call that is not in the last message any more, or is not pending any more."""
     return now({"do": "late", "tool": tool, "nth": nth, "approved": approved})
 
 
 def elsewhere(text: str, name: str = "elsewhere") -> Act:
-    """Somebody types in another chat, and is answered."""
+    """Send a message in another chat, and wait for its answer."""
     return now({"do": "elsewhere", "text": text, "name": name})
 
 
 def see(what: str) -> Act:
-    """Wait until this is on the screen."""
+    """Wait until this text is on the screen."""
     return now({"do": "see", "what": what})
 
 
 def turn(name: str) -> Act:
-    """Go back to an older page."""
+    """Return to an earlier page."""
     return {"do": "turn", "name": name}
 
 
 def edit(index: int, text: str) -> Act:
-    """Change an earlier message."""
+    """Edit an earlier message."""
     return {"do": "edit", "index": index, "text": text}
 
 
 def event(kind: str, times: int = 1) -> Act:
-    """Wait for the user's event stream to tell of this so often, from the beginning of the scenario."""
+    """Wait until `/api/events` has sent so many events of this type since the beginning of the scenario."""
     return now({"do": "event", "type": kind, "times": times})
 
 
 def note(name: str) -> Act:
-    """Keep what history says now."""
+    """Store the current history in the record, under this name."""
     return now({"do": "note", "as": name})
 
 
@@ -136,12 +136,12 @@ def becomes(tool: str, state: str, nth: int = 0) -> Act:
 
 
 def speak(text: str) -> Act:
-    """Say it aloud, on a live page; `REST` is not needed: the server begins the turn."""
+    """Speak on a live page; `REST` is not needed, because the server begins the turn."""
     return {"do": "speak", "text": text}
 
 
 def murmur(text: str) -> Act:
-    """Say it aloud while a call waits: it becomes part of that turn."""
+    """Speak while a call is pending: the speech becomes part of that turn."""
     return now({"do": "murmur", "text": text})
 
 
@@ -150,9 +150,9 @@ def attached(text: str, *files: dict[str, Any]) -> Act:
     return {"do": "attach", "text": text, "files": list(files)}
 
 
-def told(kind: str, times: int = 1) -> Act:
-    """Wait until the live socket of the page has told of this so often."""
-    return now({"do": "told", "type": kind, "times": times})
+def until_frame(kind: str, times: int = 1) -> Act:
+    """Wait until the live socket of the page has received so many frames of this type."""
+    return now({"do": "frame", "type": kind, "times": times})
 
 
 BEGUN = elsewhere("begun $CHAT", "watching")

@@ -1,4 +1,4 @@
-"""The form of a scenario: what a person does, and what has to come of it."""
+"""The form of a scenario: what a user does, and what is expected."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from tests.conformance.records import Record
 
 
 def _nothing(record: Record) -> None:
-    """Only what holds for every scenario is asked."""
+    """Check nothing beyond the rules for every scenario."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Case:
     left: frozenset[str] = frozenset()
 
     def error_of(self, page: str) -> str | None:
-        """What goes wrong in a page."""
+        """Return the error that is expected in a page."""
         return self.error if self.error_in is None or page in self.error_in else None
 
     def chat(self, version: str) -> str:
@@ -57,5 +57,5 @@ class Case:
 
 
 def say(name: str, *texts: str, check: Callable[[Record], None] = _nothing, error: str | None = None) -> Case:
-    """One message after the other in one chat, one request each."""
+    """Return a case that sends one message after the other in one chat, with one request each."""
     return Case(name, "say", {"texts": list(texts)}, check, {"page": len(texts)}, error)

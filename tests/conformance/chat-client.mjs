@@ -184,15 +184,15 @@ export class ChatClient {
     await this.wire.settled();
     const { statuses, errors, finishes, toolCalls, data, executions } = this;
     const { requests, strange } = this.wire;
-    const { told = [], said = [], sounds = 0 } = this.wire.book ?? {};
+    const { liveFrames = [], sentTypes = [], sounds = 0 } = this.wire.book ?? {};
     const error = this.chat.error?.message ?? null;
     const { messages, status } = this.chat;
-    const seen = { statuses, errors, finishes, toolCalls, data, executions, requests, strange, told, said, sounds };
+    const seen = { statuses, errors, finishes, toolCalls, data, executions, requests, strange, liveFrames, sentTypes, sounds };
     return structuredClone({ messages, status, error, ...seen });
   }
 }
 
-/** A denial is told when all else in its step is answered. */
+/** A denial is sent when all other calls of its step are answered. */
 function isAnswered({ state, approval }) {
   return state.startsWith("output-") || (state === "approval-responded" && !approval.approved);
 }

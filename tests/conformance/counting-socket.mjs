@@ -11,11 +11,11 @@ const TOLD = new Set(["ready", "turn", "state", "user-transcript", "interrupted"
  * A socket class that notes every `send` and `resume` frame as a request, in the words of `countingFetch`: `POST` and
  * `GET`, 200 for what has begun, 204 for `no-active`, "error" for what was refused. A turn that the server begins is one
  * too, a `TURN`. What is taken up again on another socket stays one request. `open` are the sockets of the moment,
- * `strange` the frames that no request owns, `told` what only our live socket says, `said` the types of what else left,
+ * `strange` the frames that no request owns, `liveFrames` the frames that only our live socket gets, `sentTypes` the types of all other sent frames,
  * `sounds` how many frames of sound came. While the book is `dead`, nothing gets through.
  */
 export function countingSocket(changed) {
-  const book = { requests: [], strange: [], told: [], said: [], sounds: 0, dead: false, open: new Set() };
+  const book = { requests: [], strange: [], liveFrames: [], sentTypes: [], sounds: 0, dead: false, open: new Set() };
   const owned = new Map();
 
   class CountingSocket extends WebSocket {
@@ -31,14 +31,14 @@ export function countingSocket(changed) {
     send(data, ...rest) {
       if (book.dead) return;
       if (typeof data === "string") this.note(JSON.parse(data));
-      else book.said.push("binary");
+      else book.sentTypes.push("binary");
       super.send(data, ...rest);
     }
 
     note({ type, requestId, ...frame }) {
       if (type === "abort" && owned.has(requestId)) owned.get(requestId).aborts++;
       if (type === "send" || type === "resume") this.ask(requestId, METHODS[type], frame);
-      else if (type !== "ping") book.said.push(type);
+      else if (type !== "ping") book.sentTypes.push(type);
     }
 
     ask(requestId, method, frame) {
@@ -65,7 +65,7 @@ export function countingSocket(changed) {
       const frame = JSON.parse(text);
       if (frame.type === "turn") this.ask(frame.requestId, "TURN", { messageId: frame.messageId });
       const request = owned.get(frame.requestId);
-      if (TOLD.has(frame.type) && this.protocol) book.told.push(frame);
+      if (TOLD.has(frame.type) && this.protocol) book.liveFrames.push(frame);
       else if (request) answered(request, frame);
       else if (!OURS.has(frame.type)) book.strange.push(text.slice(0, 500));
       changed();

@@ -92,8 +92,8 @@ export class Scene {
     await this.events.until("the event stream", () => reader.log.comments > 0);
   }
 
-  /** Wait until it has told `times` of such an event in this chat. */
-  told(type, times) {
+  /** Wait until `times` events of this type have come for this chat. */
+  received(type, times) {
     const found = () => this.events.log.chunks.filter((item) => item.type === type && item.chat === this.chat);
     return this.events.until(type, () => found().length >= times);
   }

@@ -1,4 +1,4 @@
-"""Words for what an answer has to hold, so that a case reads like the message it expects."""
+"""Functions that make expected message parts, and checks of answers."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ def tool(name: str, arguments: Any, output: Any) -> Part:
 
 
 def failed(name: str, arguments: Any, why: Any = ANY) -> Part:
-    """A call that came to nothing."""
+    """A call that failed."""
     return {"type": f"tool-{name}", "state": "output-error", "input": arguments, "errorText": why}
 
 
@@ -51,12 +51,12 @@ def denied(name: str, arguments: Any, reason: str | None = None) -> Part:
 
 
 def approved(part: Part) -> Part:
-    """The same part, after a person said yes."""
+    """The same part, after a person approved it."""
     return {**part, "approval": verdict(True)}
 
 
 def verdict(yes: bool, reason: str | None = None) -> Part:
-    """What a part keeps of a person's answer."""
+    """The fields of a part that has a person's answer."""
     return {"id": ANY, "approved": yes, **({"reason": reason} if reason else {})}
 
 
@@ -71,7 +71,7 @@ def _without_ids(part: Part) -> Part:
 
 
 def answers(*parts: Part) -> Check:
-    """The last answer of the page has exactly these parts."""
+    """Return a check that the last answer of the page has exactly these parts."""
 
     def check(record: Record) -> None:
         assert shape(record.page.answer) == list(parts)
@@ -80,7 +80,7 @@ def answers(*parts: Part) -> Check:
 
 
 def says(words: str) -> Check:
-    """The visible text of the last answer is this."""
+    """Return a check of the visible text of the last answer."""
 
     def check(record: Record) -> None:
         assert record.page.text == words
@@ -89,13 +89,13 @@ def says(words: str) -> Check:
 
 
 def holds(*parts: Part, words: str | None = None, page: str = "page") -> Check:
-    """The last answer has these calls and steps, with or without more to say about its cards; and this text."""
+    """Return a check that the last answer has these calls and steps, with any `data-approval` parts, and this text."""
 
     def check(record: Record) -> None:
-        shown = record.pages[page]
-        assert bare(shown.answer) == list(parts)
+        last_page = record.pages[page]
+        assert bare(last_page.answer) == list(parts)
         if words is not None:
-            assert shown.text == words
+            assert last_page.text == words
 
     return check
 
@@ -106,12 +106,12 @@ def bare(message: Message) -> list[Part]:
 
 
 def speaks(record: Record) -> None:
-    """The last answer has words; which ones is left open."""
+    """Check that the last answer has some text."""
     assert record.page.text.strip()
 
 
 def was_stopped(record: Record) -> None:
-    """The server was told to stop, by its route or by one frame, and did."""
+    """Check that a stop was sent, by the route or by one frame, and that the server stopped the run."""
     if "stop" in record.seen:
         assert record.seen["stop"] == {"status": 202, "body": {"stopped": True}}
     else:
@@ -120,7 +120,7 @@ def was_stopped(record: Record) -> None:
 
 
 def every(*checks: Check) -> Check:
-    """All of these."""
+    """Return a check that does all these checks."""
 
     def check(record: Record) -> None:
         for one in checks:

@@ -1,4 +1,4 @@
-"""Scenarios on `agents/gated.py`: a call that asks, and what a person says to it."""
+"""Scenarios on `agents/gated.py`: a call that needs an approval, and the answers to it."""
 
 import itertools
 from typing import Any
@@ -47,7 +47,7 @@ ODD = '{"none": null, "list": [1.0, 1e21, -0.0, 1e-7, []], "text": "\\u2028 \\ud
 
 
 def _card(scopes: list[str], **more: Any) -> Check:
-    """The card says all that a person needs, in the stream and in the list of what waits."""
+    """Return a check that the stream and `pending` have all details of the question."""
 
     def check(record: Record) -> None:
         (pending,) = record.history["pending"]

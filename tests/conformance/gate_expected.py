@@ -1,4 +1,4 @@
-"""Words for what comes of a call that waited, shared by the scenarios on `agents/gated.py`."""
+"""Expected outcomes of gated calls, shared by the scenarios on `agents/gated.py`."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def unpaid(amount: int, reason: str | None = None) -> Part:
 
 
 def reads(*words: str) -> Check:
-    """The model was told this, and says it again."""
+    """Return a check that the model got this result, which it repeats."""
 
     def check(record: Record) -> None:
         for word in words:
@@ -49,7 +49,7 @@ def reads(*words: str) -> Check:
 
 
 def sealed(*parts: Part, at: int = 1) -> Check:
-    """History settles what nobody will answer any more; a stock page shows it so after a reload."""
+    """Return a check that history has sealed the call, as a stock page shows it after a reload."""
 
     def check(record: Record) -> None:
         assert bare(record.history["messages"][at])[: len(parts) + 1] == [STEP, *parts]
@@ -58,7 +58,7 @@ def sealed(*parts: Part, at: int = 1) -> Check:
 
 
 def void(name: str, arguments: Any, **more: Any) -> Part:
-    """A call that nobody will answer any more."""
+    """A call that was sealed."""
     return {**failed(name, arguments), **more}
 
 

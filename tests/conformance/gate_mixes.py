@@ -45,7 +45,7 @@ def _mix(pay: str, where: str, clock: str, order: tuple[int, ...]) -> Case:
 
 
 def _told_all(record: Record) -> None:
-    """The model got one answer to each call."""
+    """Check that the model got one answer to each call."""
     for name in ("pay", "where", "clock", "add"):
         assert record.page.text.count(f"{name} {{") == 1, record.page.text
 

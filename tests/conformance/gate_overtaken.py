@@ -38,7 +38,7 @@ from tests.conformance.records import Record
 
 
 def _too_late(record: Record) -> None:
-    """Who comes late is told so, and nothing else happens."""
+    """Check that a late answer is refused with the reason, and changes nothing."""
     start, error = record.seen["late"]["chunks"]
     assert (start["type"], error["type"]) == ("start", "error")
     assert "Too late" in error["errorText"]

@@ -14,7 +14,7 @@ WAITS = frozenset({"pay approval-requested"})
 
 
 def _states(*states: str) -> Check:
-    """What the calls route said."""
+    """Return a check of the states that the calls route returned."""
 
     def check(record: Record) -> None:
         assert [answer["body"].get("state") for answer in record.seen["answers"]] == list(states)
@@ -35,7 +35,7 @@ def _refused(status: int, words: str) -> Check:
 
 
 def _cards(**more: Any) -> Check:
-    """What the card says besides what is asked."""
+    """Return a check of the `data-approval` parts."""
 
     def check(record: Record) -> None:
         (part,) = [part for part in record.page.answer["parts"] if part["type"] == "data-approval"]
@@ -45,7 +45,7 @@ def _cards(**more: Any) -> Check:
 
 
 def _audit(*verdicts: str, **last: Any) -> Check:
-    """The book has these lines, and the last of them says so."""
+    """Return a check of the lines of the audit, and of the last one."""
 
     def check(record: Record) -> None:
         entries = record.seen["audit"]["entries"]
@@ -63,21 +63,21 @@ def _forbidden(record: Record) -> None:
 
 
 def _expired(record: Record) -> None:
-    """The card is settled and says why; model and person were told."""
+    """Check that the call is settled with the reason, for the model and for the page."""
     (part,) = [part for part in record.pages["second"].answer["parts"] if part["type"] == "tool-soon"]
     assert part["state"] in ("output-denied", "output-error")
     assert "in time" in record.pages["second"].text
 
 
 def _too_late(record: Record) -> None:
-    """Who presses a button too late is told so."""
+    """Check that a late answer is refused with the reason."""
     start, error = record.seen["late"]["chunks"]
     assert (start["type"], error["type"]) == ("start", "error")
     assert "in time" in error["errorText"]
 
 
 def _half_waits(record: Record) -> None:
-    """What is answered is no longer asked for."""
+    """Check that an answered call is not pending any more."""
     (pending,) = record.seen["half"]["pending"]
     assert pending["input"] == {"amount": 6}
 
@@ -152,7 +152,7 @@ RULES = [
 
 
 def _route(name: str, *acts: dict[str, Any], parts: tuple[Part, ...], **expected: Any) -> Any:
-    """Asked in a page, answered past it, and read in another one."""
+    """Return a case in which a call of one page is answered by the calls route, and another page reads the rest."""
     checks = [holds(*parts, page="second"), *expected.pop("checks", ())]
     return act(name, *acts, WENT_ON, load("second"), check=every(*checks), requests=SECOND, cut=PAGE, **expected)
 
@@ -289,7 +289,7 @@ def _pairs() -> list[Any]:
 
 
 def _halves() -> list[Any]:
-    """What a page has, over what it sends: nothing is sent too early, nothing is lost, nothing is done too soon."""
+    """Return the cases of a page that sends only some of its answers; none is lost or executed too early."""
     cases: list[Any] = []
     for yes in (True, False):
         one = _answer(0, yes)

@@ -1,4 +1,4 @@
-"""The order of one response: what is opened is closed, what is answered was asked, what goes on was left open."""
+"""The order of chunks in one response: parts that are opened are closed, and only announced calls are answered."""
 
 from collections.abc import Callable
 from enum import Enum, auto
@@ -12,7 +12,7 @@ SETTLING = {"tool-output-available", "tool-output-error", "tool-output-denied"}
 
 
 class Call(Enum):
-    """Where a call stands for the client."""
+    """The state of a call for the client."""
 
     BEGUN = auto()
     AVAILABLE = auto()
@@ -166,5 +166,5 @@ class Grammar:
         self.found.extend(f"call {call} is never settled" for call in unsettled)
 
     def _waits(self, call: str) -> bool:
-        """Whether a person or a browser has to act."""
+        """Return True if a call waits for a person or a browser."""
         return self.calls[call] is Call.ASKED or (self.calls[call] is Call.AVAILABLE and call in self.browser)

@@ -1,4 +1,4 @@
-"""What is wrong with a record, in words: the rules that hold for every scenario and every client version."""
+"""The rules that hold for every scenario and every client version, and what a record breaks of them."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ GUARD = 8
 
 
 def judge(case: Case, record: Record) -> None:
-    """Fail if a general rule is broken, or what the case itself expects."""
+    """Fail if a record breaks a general rule or an expectation of its case."""
     found = complaints(case, record)
     assert not found, "\n".join(found)
     case.check(record)
@@ -58,7 +58,7 @@ def _of_outcome(case: Case, name: str, page: Page) -> Iterator[str]:
     final = "error" if error and not case.recovers else "ready"
     if page.status != final:
         yield f"status {page.status} instead of {final}: {page.error}"
-    if error and not (page.errors and all(error in told for told in page.errors)):
+    if error and not (page.errors and all(error in message_text for message_text in page.errors)):
         yield f"errors {page.errors} do not say {error!r}"
     if not error and (page.errors or "error" in page.statuses):
         yield f"an error on the way: {page.errors} {page.statuses}"
@@ -106,7 +106,7 @@ def _of_events(request: dict[str, Any], stream: dict[str, Any]) -> Iterator[str]
 
 
 def _of_frames(request: dict[str, Any], stream: dict[str, Any]) -> Iterator[str]:
-    """Official frames have nothing in them that is not official; ours also say their place."""
+    """Yield errors of frames: official frames have official fields only; ours also have a position."""
     if request["protocol"]:
         # What goes on in live begins with a word of its own, which is in no log.
         begins = int(request["path"] == "/api/live" and stream["ids"][:1] == [None])
@@ -163,7 +163,7 @@ def _of_chunk(chunk: Chunk) -> Iterator[str]:
 
 
 def _of_deeds(case: Case, record: Record) -> Iterator[str]:
-    """What was really done, by tools and by browsers: all that was meant, nothing else, and nothing twice."""
+    """Yield errors of executions: every expected call was executed once, and no other."""
     done = sorted(line["what"] for line in record.ledger)
     if done != sorted(case.ledger):
         yield f"tools did {done} instead of {sorted(case.ledger)}"
@@ -176,7 +176,7 @@ def _of_deeds(case: Case, record: Record) -> Iterator[str]:
 
 
 def _of_history(case: Case, history: dict[str, Any]) -> Iterator[str]:
-    """Nothing is left open in the server's own record, and it tells of all that waits."""
+    """Yield errors of the history: every call is settled or in `pending`."""
     parts = [part for message in history.get("messages", ()) for part in message["parts"]]
     for message in history.get("messages", ()):
         yield from (f"history: {text}" for text in _of_parts(message, case.left))
@@ -207,16 +207,16 @@ def _of_reload(case: Case, name: str, page: Page, record: Record) -> Iterator[st
         if not case.refused:
             yield f"no history: {record.history}"
         return
-    shown = [_normal(message) for message in page.messages]
+    streamed = [_normal(message) for message in page.messages]
     stored = [_normal(message) for message in record.history["messages"]]
-    _leave_out_unsaid(shown, stored)
+    _leave_out_unsaid(streamed, stored)
     if name in case.behind:
-        known = {message["id"] for message in shown}
+        known = {message["id"] for message in streamed}
         stored = [message for message in stored if message["id"] in known]
     if name in case.cut:
-        shown, stored = _without_cut(shown, stored, case.cut_at)
-    if shown != stored:
-        yield f"reload differs from stream:\n  shown  {_lines(shown)}\n  stored {_lines(stored)}"
+        streamed, stored = _without_cut(streamed, stored, case.cut_at)
+    if streamed != stored:
+        yield f"reload differs from stream:\n  streamed {_lines(streamed)}\n  stored   {_lines(stored)}"
     if record.history.get("active"):
         yield f"history says a run is active: {record.history['active']}"
 
@@ -236,9 +236,9 @@ def _normal(message: Message) -> Message:
     return {**message, "parts": parts}
 
 
-def _leave_out_unsaid(shown: list[Message], stored: list[Message]) -> None:
-    """No chunk for older clients can tell a page what another page, or an output of its own, has approved."""
-    known = {part["toolCallId"]: part for message in shown for part in message["parts"] if "toolCallId" in part}
+def _leave_out_unsaid(streamed: list[Message], stored: list[Message]) -> None:
+    """Leave out approvals that no chunk can bring to an older client: those of another page, and those by an output."""
+    known = {part["toolCallId"]: part for message in streamed for part in message["parts"] if "toolCallId" in part}
     for part in (part for message in stored for part in message["parts"]):
         mine = known.get(part.get("toolCallId", ""), part)
         if mine.get("state", "").startswith("output-") and "approved" not in mine.get("approval", {}):
@@ -246,11 +246,11 @@ def _leave_out_unsaid(shown: list[Message], stored: list[Message]) -> None:
             part.pop("approval", None)
 
 
-def _without_cut(shown: list[Message], stored: list[Message], at: int) -> tuple[list[Message], list[Message]]:
-    """Compare a message whose reader left only by its id and by what the reader had got of its text."""
-    if min(len(shown), len(stored)) <= at or not text_of(stored[at]).startswith(text_of(shown[at])):
-        return shown, stored
-    return _only_id(shown, at), _only_id(stored, at)
+def _without_cut(streamed: list[Message], stored: list[Message], at: int) -> tuple[list[Message], list[Message]]:
+    """Reduce a message whose reader left to its id, if the text so far is the beginning of the stored text."""
+    if min(len(streamed), len(stored)) <= at or not text_of(stored[at]).startswith(text_of(streamed[at])):
+        return streamed, stored
+    return _only_id(streamed, at), _only_id(stored, at)
 
 
 def _only_id(messages: list[Message], at: int) -> list[Message]:

@@ -32,25 +32,25 @@ export class LiveWire {
     return [...this.book.strange, ...this.failures];
   }
 
-  /** What the agent is doing, as it was told last. */
+  /** The last state of the conversation that was received. */
   get state() {
-    return this.book.told.findLast(({ type }) => type === "state")?.state ?? null;
+    return this.book.liveFrames.findLast(({ type }) => type === "state")?.state ?? null;
   }
 
-  /** Who joins while the agent waits is not told so. */
+  /** A client that joins while calls are pending gets no state. */
   get mayWait() {
     return this.state === null || this.state === "waiting";
   }
 
-  told(type) {
-    return this.book.told.filter((frame) => frame.type === type);
+  received(type) {
+    return this.book.liveFrames.filter((frame) => frame.type === type);
   }
 
   /** The connection breaks; come back when there is another. */
   async lose() {
-    const known = this.told("ready").length;
+    const known = this.received("ready").length;
     this.drop();
-    await this.signal.until("another connection", () => this.told("ready").length > known);
+    await this.signal.until("another connection", () => this.received("ready").length > known);
   }
 
   /** The page is closed: no word gets out any more. */

@@ -1,4 +1,4 @@
-"""The live column: the scenarios of the gate that make sense there, and those that only a live conversation has."""
+"""The scenarios of live clients: those of the gate that apply to live, and those that only live has."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -27,8 +27,8 @@ from tests.conformance.acts import (
     say,
     see,
     speak,
-    told,
     turn,
+    until_frame,
 )
 from tests.conformance.cases import Case
 from tests.conformance.demo_cases import IMAGE, SEEN
@@ -110,23 +110,23 @@ SEED = 6
 
 
 def mixes(hand: int, hands: int) -> list[Case]:
-    """One of so many hands, to which the mixes are dealt: together they have them all."""
+    """Return the share of the mixes of one of so many clients: together they have all."""
     return random.Random(SEED).sample(gate_mixes.CASES, len(gate_mixes.CASES))[hand::hands]
 
 
 def column(mixes: Sequence[Case], *, stock: bool) -> list[Case]:
-    """All that a client does, with these mixes."""
+    """Return all cases of a client, with these mixes."""
     gate = [*GATE, *mixes]
     return [*(_stock(gate) if stock else _ours(gate)), *_switches(stock=stock)]
 
 
 def _stock(gate: Sequence[Case]) -> list[Case]:
-    """What a stock client does on a live socket, as over HTTP: its answer ends where somebody has to act."""
+    """Change a case for a stock client on a live socket: its response ends where all calls are pending."""
     return [*(_one_run(case) for case in gate if case.name not in NOT_IN_LIVE), *LIVE_CARDS, AFTER_A_WORD]
 
 
 def _one_run(case: Case) -> Case:
-    """A live turn is one run: it does not end where it waits."""
+    """Check that a live turn is one run, which does not end at a pending call."""
     if case.drive != "act":
         return case
     acts = [{**one, "times": 1} if one.get("type") == "run-ended" else one for one in case.args["acts"]]
@@ -134,7 +134,7 @@ def _one_run(case: Case) -> Case:
 
 
 def _ours(gate: Sequence[Case]) -> list[Case]:
-    """The same with our transport, as far as one page and no more than a person's answers are needed."""
+    """Change a case for our transport, if it has one page and only answers of a person."""
     return [*(held(case) for case in gate if _is_plain(case)), held(AFTER_A_WORD), *TALKS]
 
 
@@ -156,21 +156,21 @@ LEFT_TO_STOCK = {
 
 
 def held(case: Case) -> Case:
-    """The answer stays open while a call waits, so a message is one request, however much is asked."""
+    """Change a case for live: the response stays open while a call is pending, so a message is one request."""
     acts = [one for one in case.args["acts"] if one["do"] != "send"]
     return replace(case, args={**case.args, "acts": acts}, requests={"page": sum(one["do"] == "say" for one in acts)})
 
 
-def _told(kind: str, times: int) -> Check:
+def _received(kind: str, times: int) -> Check:
     def check(record: Record) -> None:
-        found = [frame for frame in record.page.told if frame["type"] == kind]
-        assert len(found) == times, record.page.told
+        found = [frame for frame in record.page.live_frames if frame["type"] == kind]
+        assert len(found) == times, record.page.live_frames
 
     return check
 
 
 def _was_cut(times: int = 1, at: int = 0) -> Check:
-    """The request was taken up on another socket, and on no more than that."""
+    """Check that the request was resumed on exactly one other socket."""
 
     def check(record: Record) -> None:
         assert record.page.requests[at]["cuts"] == times
@@ -180,14 +180,14 @@ def _was_cut(times: int = 1, at: int = 0) -> Check:
 
 def _same(*pages: str) -> Check:
     def check(record: Record) -> None:
-        shown = [record.pages[name].messages for name in pages]
-        assert all(messages == shown[0] for messages in shown)
+        histories = [record.pages[name].messages for name in pages]
+        assert all(messages == histories[0] for messages in histories)
 
     return check
 
 
-def _said(*texts: str) -> Check:
-    """What the user has said, typed or spoken, in the page and in history alike."""
+def _user_texts(*texts: str) -> Check:
+    """Return a check of the user messages, typed or spoken, in the page and in history."""
 
     def check(record: Record) -> None:
         users = [message for message in record.page.messages if message["role"] == "user"]
@@ -205,13 +205,13 @@ def _is_silent(record: Record) -> None:
 
 
 def _child_paid(record: Record) -> None:
-    """The ledger does not tell: a child has a session of its own."""
+    """Check that the child agent paid; the ledger cannot show it, because a child has a session of its own."""
     (part,) = [part for part in shape(record.page.answer) if part["type"] == "tool-pay"]
     assert part == paid(8)
 
 
 def _while_it_waits(name: str, done: str, how: str = "") -> Iterator[Case]:
-    """The model goes on, whatever it has called."""
+    """Return the cases in which the model goes on speaking while a call is pending."""
     called = approved(tool(name, {"amount": 5}, {done: 5}))
     read = f'{name} {{"{done}": 5}}'
     begun = (begin(say(f"{name} 5 + hold $CHAT")), see("One "))
@@ -223,8 +223,8 @@ def _while_it_waits(name: str, done: str, how: str = "") -> Iterator[Case]:
     )
     yield act(
         f"live: interrupted while it waits{how}",
-        *(*begun, INTERRUPT, told("interrupted"), approve(name), REST),
-        check=every(holds(STEP, called, STEP, words=f"One {read}"), _told("interrupted", 1)),
+        *(*begun, INTERRUPT, until_frame("interrupted"), approve(name), REST),
+        check=every(holds(STEP, called, STEP, words=f"One {read}"), _received("interrupted", 1)),
         ledger=(f"{name} 5",),
     )
 
@@ -246,13 +246,13 @@ TALKS = [
     act(
         "live: spoken to at the card",
         *(say("pay 5"), murmur("hello"), approve("pay")),
-        check=every(holds(STEP, paid(5), STEP), speaks, _said("pay 5hello")),
+        check=every(holds(STEP, paid(5), STEP), speaks, _user_texts("pay 5hello")),
         ledger=("pay 5",),
     ),
     act(
         "live: interrupted, then asked again",
         *(begin(say("hold $CHAT")), see("One "), INTERRUPT, REST, say("pay 5"), approve("pay")),
-        check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _told("interrupted", 1)),
+        check=every(holds(STEP, paid(5), STEP, words=READ_ONE), _received("interrupted", 1)),
         requests=2,
         ledger=("pay 5",),
     ),
@@ -289,13 +289,13 @@ TALKS = [
     act(
         "live: spoken",
         *(speak("hello"), speak("add 1 2")),
-        check=every(_said("hello", "add 1 2"), holds(STEP, tool("add", {"a": 1, "b": 2}, {"sum": 3}), STEP)),
+        check=every(_user_texts("hello", "add 1 2"), holds(STEP, tool("add", {"a": 1, "b": 2}, {"sum": 3}), STEP)),
         requests=2,
     ),
     act(
         "live: spoken and typed in one chat, and asked",
         *(speak("pay 5"), approve("pay"), say("hello"), speak("pay 6"), deny("pay", 1)),
-        check=every(_said("pay 5", "hello", "pay 6"), holds(STEP, unpaid(6), STEP)),
+        check=every(_user_texts("pay 5", "hello", "pay 6"), holds(STEP, unpaid(6), STEP)),
         requests=3,
         ledger=("pay 5",),
     ),
@@ -397,7 +397,7 @@ TALKS = [
 
 
 def _switches(*, stock: bool) -> Iterator[Case]:
-    """A conversation that changes from one way of talking to another, with one history."""
+    """Return the cases of a chat that changes its mode, with one history."""
     # A page of ours that is loaded asks what runs.
     asks, joins = (1, 0) if stock else (0, 1)
     for way in ("http", "socket"):

@@ -1,4 +1,4 @@
-"""What a Node client saw, as Python values, and how to get it: one process per `ai` package runs a list of jobs."""
+"""The results of Node clients as Python values; one process for each `ai` package runs a list of jobs."""
 
 import atexit
 import functools
@@ -59,10 +59,10 @@ class Page:
     executions: list[dict[str, Any]]
     requests: list[dict[str, Any]]
     strange: list[str]
-    told: list[dict[str, Any]]
-    """What only our live socket says, besides its answers."""
-    said: list[str]
-    """The types of what else left on a socket."""
+    live_frames: list[dict[str, Any]]
+    """The frames that only a live socket of ours gets, besides those of requests."""
+    sent_types: list[str]
+    """The types of all frames that were sent on a socket, besides requests."""
     sounds: int
 
     @property
@@ -124,7 +124,7 @@ def packages() -> dict[str, str]:
 
 
 def newest() -> dict[str, str]:
-    """The same for the newest version of each major."""
+    """Return the newest version of each major, and its module."""
     known = packages()
     by_number = sorted(known, key=lambda version: [int(number) for number in re.findall(r"\d+", version)])
     latest = {version.partition(".")[0]: version for version in by_number}
@@ -142,7 +142,7 @@ def over_socket(version: str) -> str:
 
 
 def columns() -> dict[str, Column]:
-    """All that a scenario is run with: each version over HTTP, and the newest of each major over sockets."""
+    """Return the clients of a scenario: each version over HTTP, and the newest of each major over sockets."""
     first, last = next(iter(newest())), next(reversed(newest()))
     over_http = {version: Column(module, db=_db(version == last)) for version, module in packages().items()}
     over_sockets = {
@@ -182,7 +182,7 @@ def _db(lasts: bool) -> str:
 
 
 def _on_both_stores(columns: dict[str, Column]) -> dict[str, Column]:
-    """The same; with EVERYWHERE each of them also on the store that it does not have."""
+    """Return these clients; with EVERYWHERE each of them also on the other store."""
     if not EVERYWHERE:
         return columns
     other = {SQLITE: MEMORY, MEMORY: SQLITE}
@@ -241,4 +241,5 @@ def _record(line: dict[str, Any]) -> Record:
 
 
 def _page(client: dict[str, Any]) -> Page:
-    return Page(tool_calls=client.pop("toolCalls"), **client)
+    camel = {"tool_calls": "toolCalls", "live_frames": "liveFrames", "sent_types": "sentTypes"}
+    return Page(**{name: client.pop(key) for name, key in camel.items()}, **client)

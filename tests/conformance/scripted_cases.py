@@ -40,9 +40,9 @@ def _finish_reason(reason: str) -> Check:
 
 
 def _error_is_clean(record: Record) -> None:
-    said = " ".join(chunk["errorText"] for chunk in record.page.chunks if chunk["type"] == "error")
-    assert "Traceback" not in said
-    assert ".py" not in said
+    errors = " ".join(chunk["errorText"] for chunk in record.page.chunks if chunk["type"] == "error")
+    assert "Traceback" not in errors
+    assert ".py" not in errors
 
 
 def _picture_is_whole(record: Record) -> None:

@@ -1,4 +1,4 @@
-"""Scenarios that only a socket has: its stop is a frame, its loss is none, and a page may change to HTTP and back."""
+"""Scenarios of sockets only: a stop is a frame, a lost socket stops nothing, and a page may change to HTTP and back."""
 
 from tests.conformance.acts import (
     BEGUN,

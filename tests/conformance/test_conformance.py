@@ -143,25 +143,25 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The same with the scripted agent."""
+    """The scripted agent."""
     yield from serving("scripted", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The same with the agent whose tools wait."""
+    """The gated agent."""
     yield from serving("gated", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def street(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The same with a sequence of agents as the root."""
+    """A sequence of agents as the root."""
     yield from serving("street", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def square(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The same with agents side by side as the root."""
+    """Parallel agents as the root."""
     yield from serving("square", tmp_path_factory)
 
 

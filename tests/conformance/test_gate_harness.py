@@ -1,4 +1,4 @@
-"""The judge is judged on what waits: it sees a call that is left, asked for again, or done twice."""
+"""Tests of the judge with pending calls: it finds a call that is left open, asked about again, or executed twice."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The judge is judged: it is silent on a right stream and names what is wrong with a broken one."""
+"""Tests of the judge: it accepts a right stream and names what is wrong with a broken one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The live column, judged by the real `ai` packages: our transport with both majors, and the stock one of AI SDK 7."""
+"""Live conversations with the real `ai` packages: our transport with both majors, and the stock one of AI SDK 7."""
 
 import functools
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ OURS = live_columns().keys() - STOCK
 
 @functools.cache
 def cases(suite: str, column: str) -> list[Case]:
-    """What a client does in live."""
+    """Return the cases of a client in live."""
     stock = column in STOCK
     if suite == "demo":
         asked = [case for case in demo_gate.CASES if "Japanese" not in case.name]
@@ -64,19 +64,19 @@ def _serve(suite: str, modality: str, folders: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def aloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The agent whose tools wait, heard and read."""
+    """The gated agent, answering in audio and text."""
     yield from _serve("gated", "audio", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The same, only read."""
+    """The gated agent, answering in text only."""
     yield from _serve("gated", "text", tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The demo, heard and read; by a stock client too."""
+    """The demo, answering in audio and text; for a stock client, too."""
     yield from _serve("demo", "audio", tmp_path_factory)
 
 

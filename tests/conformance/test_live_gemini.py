@@ -33,7 +33,7 @@ class Gemini:
     modality: str
     discards: bool
     left_out: Mapping[str, str]
-    """What cannot happen with it, and why."""
+    """The cases that are impossible with this model, and why."""
 
 
 SECOND, THIRD = "gemini-2.5-flash-native-audio-preview-12-2025", "gemini-3.1-flash-live-preview"
@@ -58,19 +58,19 @@ Cases = Callable[[str, str], list[Case]]
 
 @functools.cache
 def known(column: str) -> list[Case]:
-    """All that a client does."""
+    """Return all cases of a client."""
     return live_cases.column(mixes(column, emulated=True), stock=column in STOCK)
 
 
 @functools.cache
 def cases(model: str, column: str) -> list[Case]:
-    """What a client does with this model."""
+    """Return the cases of a client with this model."""
     return [case for index, case in enumerate(known(column)) if model in _places(column, case, index)]
 
 
 @functools.cache
 def demo_cases(model: str, column: str) -> list[Case]:
-    """The same on the demo: pictures, mostly, since its calls are like all others."""
+    """Return the cases of a client on the demo with this model."""
     if EVERYWHERE:
         return live_demo_cases("demo", column)
     return live_cases.PICTURES if model == AT_HOME.get(column, "3.x") else []
@@ -131,7 +131,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The same with the demo."""
+    """The demo. Call it with a model and a client for the records, made once."""
     with _running(DEMO, demo_cases, tmp_path_factory) as runs:
         yield runs
 

@@ -19,7 +19,7 @@ PAID = holds(STEP, paid(5), STEP, words=READ_ONE)
 
 
 def _found(record: Record) -> None:
-    """The card was there, and nothing ran."""
+    """Check that the call was pending, and that nothing was executed."""
     loaded = record.seen.get("found") or record.seen["loaded"]
     assert loaded["active"] is None
     assert len(loaded["pending"]) == 1
@@ -69,7 +69,7 @@ STORIES = [
 
 
 def _asks_first(column: str, case: Case) -> Case:
-    """A page of ours that is loaded live asks what runs."""
+    """Return the requests of a page of ours that is loaded in live: it resumes the active run first."""
     live = {one["name"] for one in case.args["acts"] if one["do"] == "load" and "over" not in one}
     joins = 0 if "stock" in column else 1
     counts = {page: count + (joins if page in live else 0) for page, count in case.requests.items()}
@@ -88,7 +88,7 @@ def _play(host: Restarted, server: Server, cases: list[Case]) -> dict[str, dict[
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Record]]:
-    """All stories of all clients with one kill."""
+    """Play the stories of all clients with one kill."""
     host = Restarted(Path(tmp_path_factory.mktemp("live-restart")))
     with host.server() as server:
         _play(host, server, [story.before for story in STORIES])

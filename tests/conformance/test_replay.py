@@ -27,11 +27,11 @@ STORY = act(
     executor={"get_timezone": {"output": {"timezone": "Asia/Tokyo", "local_time": "2026-01-02T12:34:00+09:00"}}},
 )
 RELOADED = act("reloaded", say("one"), say("two"), say("three"), load("second"), approve("process_payment"))
-"""What is said does not matter."""
+"""The messages of the replay: their texts do not matter."""
 
 
 class Recorded(NamedTuple):
-    """What a client saw, and the file that was written meanwhile."""
+    """The record of a client, and the recording that was written meanwhile."""
 
     record: Record
     file: Path
@@ -39,17 +39,17 @@ class Recorded(NamedTuple):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[Column, Recorded]:
-    """The same story told by each client to one server that records."""
+    """Record the same messages of each client on one server."""
     folder = tmp_path_factory.mktemp("recorded")
     with serve("--record", "recordings", cwd=folder) as server:
         tellers = [(V6, "Six"), (V7, "seven"), (SOCKET, "socket")]
         with ThreadPoolExecutor() as pool:
             records = [pool.submit(drive, column, server.url, [STORY.job(chat)]) for column, chat in tellers]
-            told = {column: told.result()["story"] for (column, _), told in zip(tellers, records, strict=True)}
-    for record in told.values():
+            stories = {column: stories.result()["story"] for (column, _), stories in zip(tellers, records, strict=True)}
+    for record in stories.values():
         assert (record.failure, record.page.error) == (None, None)
         assert len(record.page.messages) == 10
-    return {by: Recorded(record, folder / "recordings" / f"{record.chat}.jsonl") for by, record in told.items()}
+    return {by: Recorded(record, folder / "recordings" / f"{record.chat}.jsonl") for by, record in stories.items()}
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A server goes away while calls wait, by SIGTERM and by `kill -9`, and comes back on the same file."""
+"""A server is stopped while calls are pending, by SIGTERM and by `kill -9`, and started again on the same file."""
 
 import contextlib
 from collections.abc import Generator
@@ -39,7 +39,7 @@ KEPT: Act = keep("page", [])
 
 @dataclass(frozen=True)
 class Story:
-    """What happens before the server goes, and after it has come back."""
+    """The acts before the server is stopped, and those after it was started again."""
 
     before: Case
     after: Case
@@ -50,13 +50,13 @@ class Story:
 
 
 def story(name: str, before: tuple[Act, ...], *after: Act, hold: bool = False, **expected: Any) -> Story:
-    """`hold`: before, nothing is sent or executed but by hand."""
+    """Return a story. With `hold` the page sends and executes nothing automatically before the restart."""
     options: dict[str, Any] = {"predicate": "never", "executor": {}} if hold else {}
     return Story(act(name, *before, **options), act(name, *after, **expected))
 
 
 def _unknown(record: Record) -> None:
-    """Whether it was executed nobody knows: so it is said, and so it stays."""
+    """Check that the outcome of the call is reported as unknown, and stays so."""
     assert record.seen["found"]["pending"] == []
     part = bare(record.seen["found"]["messages"][1])[1]
     assert part == {**failed("slow", {"amount": 5}), "approval": verdict(True)}
@@ -65,7 +65,7 @@ def _unknown(record: Record) -> None:
 
 
 def _told_unknown(record: Record) -> None:
-    """The card itself says what nobody knows."""
+    """Check that the part of the call says that its outcome is unknown."""
     part = bare(record.page.messages[1])[1]
     assert part == {**failed("slow", {"amount": 5}), "approval": verdict(True)}
     assert "unknown" in part["errorText"]

@@ -1,4 +1,4 @@
-"""The judge is judged on sockets: it counts by frames, and names what is wrong with them."""
+"""Tests of the judge with sockets: it counts frames, and names what is wrong with them."""
 
 import pytest
 

@@ -20,7 +20,7 @@ Page = dict[str, Any]
 
 
 def _pages(hook: str, server: str, gated: str) -> list[dict[str, Any]]:
-    """Return what is done with this hook, on the server of each page."""
+    """Return the pages of this hook, by server."""
     return [
         {"name": "tool", "base": server, "texts": ["several steps", "hello"]},
         {"name": "grows", "base": server, "texts": [f"hold for {hook}"]},
@@ -61,7 +61,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Page]
 
 @pytest.fixture
 def page(pages: dict[str, dict[str, Page]], hook: str, name: str) -> Page:
-    """One of them."""
+    """Return one page by hook and name."""
     found = pages[hook][name]
     assert "failure" not in found, found["failure"]
     return found

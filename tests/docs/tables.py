@@ -23,7 +23,7 @@ DOCS = ROOT / "docs"
 
 
 class Table(NamedTuple):
-    """Where a table stands, and what makes it."""
+    """The place of a table, and the function that makes it."""
 
     page: str
     make: Callable[[], str]
@@ -49,7 +49,7 @@ def options_table() -> str:
 
 def errors_table() -> str:
     rows = [(f"{kind.status}", f"`{kind.code}`", first_line(kind)) for kind in request_errors()]
-    rows.append(("500", "`internal`", "The server failed. Nothing else is told to the client; the log has it."))
+    rows.append(("500", "`internal`", "The server failed. The client gets no details; the log has them."))
     return markdown(("status", "`code`", "meaning"), sorted(rows))
 
 

@@ -29,12 +29,12 @@ _REFUSAL = re.compile(r"^\| `(\{.*?\})` \| (\d{3}) \| (.+) \|$", re.MULTILINE)
 
 
 class Example(NamedTuple):
-    said: str
+    sentence: str
     command: str
     gives: Any
 
 
-EXAMPLES = [Example(said, command, json.loads(gives)) for said, command, gives in _EXAMPLE.findall(PAGE)]
+EXAMPLES = [Example(sentence, command, json.loads(gives)) for sentence, command, gives in _EXAMPLE.findall(PAGE)]
 
 
 class Reply(NamedTuple):
@@ -64,17 +64,17 @@ def send(url: str, body: str | None = None, method: str | None = None) -> Reply:
     return Reply(status, json.loads(text) if text.startswith("{") else text)
 
 
-def ask(server: Server, said: str) -> str:
+def ask(server: Server, sentence: str) -> str:
     """Begin chat-1 anew with this; the id of the call that waits then."""
     send(f"{server.url}/api/chats/chat-1", method="DELETE")
-    message = {"id": os.urandom(8).hex(), "role": "user", "parts": [{"type": "text", "text": said}]}
+    message = {"id": os.urandom(8).hex(), "role": "user", "parts": [{"type": "text", "text": sentence}]}
     send(f"{server.url}/api/chat", json.dumps({"id": "chat-1", "messages": [message]}))
     (pending,) = send(f"{server.url}/api/chats/chat-1").body["pending"]
     return pending["toolCallId"]
 
 
 def run(server: Server, command: str, call: str) -> Reply:
-    """What `curl` would do."""
+    """Send the request of a `curl` command."""
     words = shlex.split(command.replace("\\\n", "").replace("$CALL", call))
     assert words[0] == "curl"
     url = words[1].replace(WRITTEN_FOR, server.url)
@@ -92,28 +92,29 @@ def test_all_commands_are_found() -> None:
     assert len(EXAMPLES) == PAGE.count("```sh\ncurl") >= 8
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[f"{n}: {each.said}" for n, each in enumerate(EXAMPLES, 1)])
+@pytest.mark.parametrize("example", EXAMPLES, ids=[f"{n}: {each.sentence}" for n, each in enumerate(EXAMPLES, 1)])
 def test_commands_give_what_is_shown(server: Server, example: Example) -> None:
-    call = ask(server, example.said)
+    call = ask(server, example.sentence)
     reply = run(server, example.command, call)
-    shown = {name: reply.body[name] for name in example.gives}
+    documented_body = {name: reply.body[name] for name in example.gives}
     assert reply.status in (200, 202)
-    if "entries" in shown:
+    if "entries" in documented_body:
         # The chat has had others of this name before: the audit outlives them.
-        shown["entries"] = [entry for entry in shown["entries"] if entry["call"] == call]
-    assert masked(shown) == masked(example.gives)
+        documented_body["entries"] = [entry for entry in documented_body["entries"] if entry["call"] == call]
+    assert masked(documented_body) == masked(example.gives)
 
 
 REFUSALS = [
-    (body.replace(r"\|", "|"), int(status), told.replace(r"\|", "|")) for body, status, told in _REFUSAL.findall(PAGE)
+    (body.replace(r"\|", "|"), int(status), message.replace(r"\|", "|"))
+    for body, status, message in _REFUSAL.findall(PAGE)
 ]
 
 
-@pytest.mark.parametrize(("body", "status", "told"), REFUSALS, ids=[row[0] for row in REFUSALS])
-def test_refusals_are_told_as_shown(server: Server, body: str, status: int, told: str) -> None:
+@pytest.mark.parametrize(("body", "status", "message"), REFUSALS, ids=[row[0] for row in REFUSALS])
+def test_refusals_have_the_documented_status_and_message(server: Server, body: str, status: int, message: str) -> None:
     call = ask(server, "pay 50 to Eve")
     reply = send(f"{server.url}/api/chat/chat-1/calls/{call}", body)
-    assert (reply.status, reply.body["error"]["message"]) == (status, told)
+    assert (reply.status, reply.body["error"]["message"]) == (status, message)
     assert send(f"{server.url}/api/chats/chat-1").body["pending"][0]["toolCallId"] == call
 
 
@@ -122,16 +123,16 @@ def test_there_are_refusals() -> None:
 
 
 def test_the_fields_of_an_answer_are_all_there() -> None:
-    table = PAGE.partition("| field | value | what it says |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    table = PAGE.partition("| field | value | meaning |\n|---|---|---|\n")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == [
         each.encode_name for each in msgspec.structs.fields(CallBody)
     ]
 
 
 def test_the_words_that_are_quoted_are_those_of_the_code() -> None:
-    late = PAGE.partition("| the call | told |")[2].partition("\n\n")[0]
-    told = re.findall(r"^\| [^|]+ \| ([^|]+?) \|$", late, re.MULTILINE)
-    assert sorted(told) == sorted([*_TOO_LATE.values(), _ALREADY_ANSWERED])
+    late = PAGE.partition("| the call | message |")[2].partition("\n\n")[0]
+    documented = re.findall(r"^\| [^|]+ \| ([^|]+?) \|$", late, re.MULTILINE)
+    assert sorted(documented) == sorted([*_TOO_LATE.values(), _ALREADY_ANSWERED])
     assert f"`{EXPIRED}`" in PAGE
     assert f"`{UNFINISHED}`" in PAGE
     assert REFUSED in PAGE

@@ -179,6 +179,6 @@ def test_the_readme_tries_the_sentences_of_the_page() -> None:
 
 def test_the_tested_releases_are_those_that_are_installed() -> None:
     installed = set(re.findall(r'"npm:ai@([\d.]+)"', (ROOT / "tests/conformance/package.json").read_text()))
-    said = (ROOT / "README.md").read_text().partition("The real npm packages")[2].partition("\n")[0]
-    assert set(re.findall(r"\d+\.\d+\.\d+", said)) == installed
+    listed = (ROOT / "README.md").read_text().partition("The real npm packages")[2].partition("\n")[0]
+    assert set(re.findall(r"\d+\.\d+\.\d+", listed)) == installed
     assert installed <= set(re.findall(r"\d+\.\d+\.\d+", (DOCS / "front-end.md").read_text()))

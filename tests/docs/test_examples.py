@@ -31,7 +31,7 @@ def chunks(stream: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def said(stream: str) -> str:
+def answer_text(stream: str) -> str:
     return "".join(chunk["delta"] for chunk in chunks(stream) if chunk["type"] == "text-delta")
 
 
@@ -49,13 +49,13 @@ def test_every_example_is_tested() -> None:
 def test_the_offline_agent_answers_without_a_key(tmp_path: Path) -> None:
     with serve_anew(str(EXAMPLES / "offline_agent.py"), cwd=tmp_path) as server:
         stream = fetch(f"{server.url}/api/chat", ask("c", "roll"))
-    assert said(stream) == "The die shows 6."
+    assert answer_text(stream) == "The die shows 6."
     kinds = {chunk["type"] for chunk in chunks(stream)}
     assert {"reasoning-delta", "tool-input-available", "tool-output-available"} <= kinds
     assert (tmp_path / ".adkwire/state.db").is_file()
-    shown = (ROOT / "docs/getting-started.md").read_text().partition("```text\n")[2].partition("```")[0]
+    printed_in_docs = (ROOT / "docs/getting-started.md").read_text().partition("```text\n")[2].partition("```")[0]
     labels = re.compile(r"^(?:  (\w+) |adkwire is ready at )", re.MULTILINE)
-    assert labels.findall(shown) == labels.findall(server.output) != []
+    assert labels.findall(printed_in_docs) == labels.findall(server.output) != []
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def last_message(url: str, chat: str) -> dict[str, Any]:
 
 
 def answered(url: str, chat: str, approved: bool) -> str:
-    """What a stock client is told when it answers the only question of its last message."""
+    """Return what a stock client gets when it answers the only question of its last message."""
     message = last_message(url, chat)
     part = next(part for part in message["parts"] if part.get("state") == "approval-requested")
     part |= {"state": "approval-responded", "approval": {**part["approval"], "approved": approved}}
@@ -83,40 +83,40 @@ def answered(url: str, chat: str, approved: bool) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "chunk", "told"),
+    ("sentence", "chunk", "text"),
     [
         ("pay 20 to Bob", "tool-output-available", "'paid': 20"),
         ("pay 5000 to Bob", "tool-output-error", "Payments above 1000 are made at the bank."),
         ("delete my account", "tool-output-error", "not executed"),
     ],
 )
-def test_the_policy_decides_for_the_approval_agent(concierge: str, sentence: str, chunk: str, told: str) -> None:
+def test_the_policy_decides_for_the_approval_agent(concierge: str, sentence: str, chunk: str, text: str) -> None:
     chat = sentence.replace(" ", "-")
     stream = fetch(f"{concierge}/api/chat", ask(chat, sentence))
     assert chunk in {each["type"] for each in chunks(stream)}
-    assert told in said(stream)
+    assert text in answer_text(stream)
     assert waiting(concierge, chat) == []
 
 
 @pytest.mark.parametrize(
-    ("approved", "chunk", "told"),
+    ("approved", "chunk", "text"),
     [(True, "tool-output-available", "'paid': 50"), (False, "tool-output-denied", "The user refused this call")],
 )
-def test_the_approval_agent_asks_before_it_pays(concierge: str, approved: bool, chunk: str, told: str) -> None:
+def test_the_approval_agent_asks_before_it_pays(concierge: str, approved: bool, chunk: str, text: str) -> None:
     chat = f"eve-{approved}"
     asked = {each["type"] for each in chunks(fetch(f"{concierge}/api/chat", ask(chat, "pay 50 to Eve")))}
     assert "tool-approval-request" in asked
     assert "tool-output-available" not in asked
     stream = answered(concierge, chat, approved)
     assert chunk in {each["type"] for each in chunks(stream)}
-    assert told in said(stream)
+    assert text in answer_text(stream)
 
 
 def test_the_approval_agent_asks_from_inside(concierge: str) -> None:
     stream = fetch(f"{concierge}/api/chat", ask("table", "book a table"))
     (about,) = [each["data"] for each in chunks(stream) if each["type"] == "data-approval"]
     assert (about["hint"], about["payload"]) == ("Which day?", {"day": ["Friday", "Saturday"]})
-    assert "'day': 'Friday'" in said(answered(concierge, "table", approved=True))
+    assert "'day': 'Friday'" in answer_text(answered(concierge, "table", approved=True))
 
 
 def test_the_approval_agent_lets_the_page_find_out_where_it_is(concierge: str) -> None:
@@ -127,11 +127,11 @@ def test_the_approval_agent_lets_the_page_find_out_where_it_is(concierge: str) -
     message = last_message(concierge, "where")
     part = next(part for part in message["parts"] if part["type"] == "tool-get_location")
     part |= {"state": "output-available", "output": {"latitude": 35.68, "longitude": 139.69}}
-    assert "35.68" in said(fetch(f"{concierge}/api/chat", {"id": "where", "messages": [message]}))
+    assert "35.68" in answer_text(fetch(f"{concierge}/api/chat", {"id": "where", "messages": [message]}))
 
 
 def in_the_terminal(url: str, chat: str, typed: str, cwd: Path) -> str:
-    """What is printed in a live conversation; its sound is in `answer.wav`."""
+    """Return the output of a live conversation; its audio is in `answer.wav`."""
     ended = subprocess.run(
         [sys.executable, str(EXAMPLES / "live_client.py"), url, chat, "answer.wav"],
         cwd=cwd,
@@ -158,9 +158,9 @@ def test_a_live_conversation_in_the_terminal(concierge: str, tmp_path: Path) -> 
 
 def test_a_terminal_says_that_it_cannot_do_what_a_browser_does(concierge: str, tmp_path: Path) -> None:
     printed = in_the_terminal(concierge, "no-browser", "where am I\ny\npay 20 to Bob\n", tmp_path)
-    asked, told, paid = printed.splitlines()
+    asked, output, paid = printed.splitlines()
     assert asked == "May it get_location {}? (y/n) (get_location {} is for a browser, and this is a terminal)"
-    assert told == "get_location: {'error': 'This client is a terminal, not a browser.'}."
+    assert output == "get_location: {'error': 'This client is a terminal, not a browser.'}."
     assert "'paid': 20" in paid
     assert waiting(concierge, "no-browser") == []
 
@@ -237,7 +237,7 @@ def as_user(key: str) -> dict[str, str]:
 def test_the_app_serves_its_own_routes_and_ours(client: TestClient) -> None:
     assert client.get("/hello").json() == {"hello": "world"}
     response = client.post("/api/chat", json=ask("c", "roll"), headers=as_user("first"))
-    assert said(response.text) == "The die shows 6."
+    assert answer_text(response.text) == "The die shows 6."
 
 
 def test_the_app_keeps_its_users_apart(client: TestClient) -> None:

@@ -74,8 +74,8 @@ def test_every_block_has_its_table() -> None:
 def test_examples_decide_as_their_tables_say(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     policy = policy_of(example, tmp_path)
-    told = [decided(policy, row) for row in example.table]
-    assert told == [(row["decision"], row["decided by"]) for row in example.table]
+    decisions = [decided(policy, row) for row in example.table]
+    assert decisions == [(row["decision"], row["decided by"]) for row in example.table]
 
 
 def test_operators_actions_grants_and_keys_are_all_explained() -> None:

@@ -44,7 +44,7 @@ def page(name: str) -> str:
 
 
 def section(text: str, title: str) -> str:
-    """What stands under a heading, up to the next heading of its level or above."""
+    """Return the text under a heading, up to the next heading of its level or above."""
     level, _, _ = title.partition(" ")
     _, _, rest = text.partition(f"\n{title}\n")
     assert rest, f"there is no heading {title!r}"
@@ -83,7 +83,7 @@ def test_routes_are_those_of_the_server() -> None:
     assert {path for path, method in methods if method == "OPTIONS"} == {p for p, _ in methods if p.startswith("/api")}
 
 
-def test_the_internal_error_is_told_as_documented() -> None:
+def test_the_internal_error_is_as_documented() -> None:
     response = error_response(None)
     code = msgspec.json.decode(bytes(response.body))["error"]["code"]
     assert f"| {response.status_code} | `{code}` |" in tables.errors_table()
@@ -99,7 +99,7 @@ def test_data_chunks_are_those_of_the_encoder() -> None:
 
 
 def names_in(title: str) -> set[str]:
-    """All that stands in backticks in the first cells of a section's table."""
+    """Return all names in backticks in the first cells of a section's table."""
     cells = [line.split("|")[1] for line in section(page("protocol.md"), title).splitlines() if line.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
@@ -133,8 +133,8 @@ MADE: dict[str, tuple[Callable[[], str] | None, Callable[[], str]]] = {
 
 
 def chunk_frame(run: str | None) -> str:
-    told = frames_out.ChunkFrames("r", Profile.declared(None), run=run).encode(0, [b'{"type":"start-step"}'])
-    return told[0]
+    frames = frames_out.ChunkFrames("r", Profile.declared(None), run=run).encode(0, [b'{"type":"start-step"}'])
+    return frames[0]
 
 
 def keys(frame: str) -> set[str]:
@@ -191,19 +191,19 @@ def test_live_frames_of_the_server_are_those_of_the_code() -> None:
     assert set(rows) == set(kinds)
     for name, kind in kinds.items():
         fields = [field for field in msgspec.structs.fields(kind) if field.encode_name != "version"]
-        told = {field.encode_name + ("?" if field.default is msgspec.UNSET else "") for field in fields}
-        assert fields_in(rows[name]) == told, name
+        expected = {field.encode_name + ("?" if field.default is msgspec.UNSET else "") for field in fields}
+        assert fields_in(rows[name]) == expected, name
     assert f'`version: "{live_frames_out.LIVE_VERSION}"`' in section(page("protocol.md"), "## Live")
 
 
 def test_notices_are_those_of_the_code() -> None:
     text = section(page("protocol.md"), "### Live frames of the server").partition("| notice |")[2]
-    told = {
+    documented = {
         name for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE) for name in re.findall(r"`(.+?)`", cell)
     }
     source = "".join(file.read_text() for file in SOURCE.rglob("*.py"))
     sent = re.findall(r'notice\("\w+", "([a-z-]+)"', source) + re.findall(r'_notice\("([a-z-]+)"', source)
-    assert told == {*sent, TAKEN_OVER, chat_socket.RESTART_NOTICE[0]}
+    assert documented == {*sent, TAKEN_OVER, chat_socket.RESTART_NOTICE[0]}
 
 
 def test_the_head_of_a_binary_frame_is_that_of_the_code() -> None:
@@ -213,15 +213,16 @@ def test_the_head_of_a_binary_frame_is_that_of_the_code() -> None:
     assert sizes == [struct.calcsize(f"<{letter}") for letter in head.format.removeprefix("<")]
     assert f"a head of {head.size} bytes" in text
     kinds = binary_frames.AUDIO, binary_frames.JPEG, binary_frames.PNG
-    assert re.findall(r"(\d) (?:sound|JPEG|PNG)", text) == [str(kind) for kind in kinds]
+    assert re.findall(r"(\d) (?:audio|JPEG|PNG)", text) == [str(kind) for kind in kinds]
 
 
-def test_what_is_no_setting_of_a_live_socket() -> None:
+def test_the_fixed_limits_of_a_live_socket() -> None:
     text = section(page("protocol.md"), "## Live")
-    told, seconds = live._MAX_AUDIO_ERRORS, live._AUDIO_ERROR_SECONDS  # pyright: ignore[reportPrivateUsage]
-    assert f"at most {told} times in {seconds:g} s" in text
+    errors, seconds = live._MAX_AUDIO_ERRORS, live._AUDIO_ERROR_SECONDS  # pyright: ignore[reportPrivateUsage]
+    assert f"at most {errors} times in {seconds:g} s" in text
     assert (
-        f"from {audio.MIN_RATE // 1000} to {audio.MAX_RATE // 1000} kHz are made {audio.INPUT_RATE // 1000} kHz" in text
+        f"from {audio.MIN_RATE // 1000} to {audio.MAX_RATE // 1000} kHz are converted to {audio.INPUT_RATE // 1000} kHz"
+        in text
     )
     assert f"{audio.INPUT_RATE} and {audio.OUTPUT_RATE}" in text
     assert media_input._PICTURE_SECONDS == 1  # pyright: ignore[reportPrivateUsage] - "one a second"
@@ -229,18 +230,18 @@ def test_what_is_no_setting_of_a_live_socket() -> None:
     assert f"| `{live_frames_in.LIVE_SUBPROTOCOL}` |" in text
 
 
-def test_the_limits_of_the_info_are_told() -> None:
+def test_the_limits_of_the_info_are_documented() -> None:
     with TestClient(app(), base_url="http://localhost", client=("127.0.0.1", 1)) as client:
         info = client.get("/api/info").json()
-    told = section(page("protocol.md"), "## Routes").partition("`limits` has")[2].partition("times in seconds")[0]
-    assert set(re.findall(r"`(\w+)`", told)) == set(info["limits"])
+    documented = section(page("protocol.md"), "## Routes").partition("`limits` has")[2].partition("times in seconds")[0]
+    assert set(re.findall(r"`(\w+)`", documented)) == set(info["limits"])
 
 
 def test_close_codes_are_those_of_the_code() -> None:
     known = {value for value in vars(endings).values() if isinstance(value, endings.Ending)} - {endings.GONE}
-    told = {(int(row.cells[0]), row.cells[1].strip("`")) for row in rows_of("### Close codes")}
+    documented = {(int(row.cells[0]), row.cells[1].strip("`")) for row in rows_of("### Close codes")}
     others = {(1007, "invalid UTF-8"), (1009, "of the server below"), (1011, "keepalive ping timeout")}
-    assert told == known | others | {(1011, "the server failed")}
+    assert documented == known | others | {(1011, "the server failed")}
     assert '"invalid UTF-8"' in inspect.getsource(uvicorn_protocol)
     assert '"the server failed"' in inspect.getsource(security)
 
@@ -256,11 +257,11 @@ def test_what_our_socket_does_about_a_close_code() -> None:
         assert row.cells[3] == does, row.cells
 
 
-def test_what_is_no_setting_of_a_socket() -> None:
+def test_the_fixed_limits_of_a_socket() -> None:
     text = section(page("protocol.md"), "## Sockets")
     assert f"a `requestId` of 1 to {frames_in._MAX_REQUEST_ID} characters" in text  # pyright: ignore[reportPrivateUsage]
-    taken, minutes = chat_socket._MAX_MALFORMED, chat_socket._MALFORMED_SECONDS / 60  # pyright: ignore[reportPrivateUsage]
-    assert f"{taken} of them in {minutes:g} minutes are taken" in text
+    tolerated, minutes = chat_socket._MAX_MALFORMED, chat_socket._MALFORMED_SECONDS / 60  # pyright: ignore[reportPrivateUsage]
+    assert f"{tolerated} of them in {minutes:g} minutes are tolerated" in text
     assert f"those of {chat_socket._BURST_SECONDS:g} s may come at once" in text  # pyright: ignore[reportPrivateUsage]
     assert f"pings every {cli._PING:g} s" in text  # pyright: ignore[reportPrivateUsage]
     assert f"The subprotocol is `{frames_in.SUBPROTOCOL}`" in text

@@ -1,4 +1,4 @@
-"""What is in the repository stands on its own: no registry, no machine, no neighbour folder is named."""
+"""No file of the repository names a registry, a machine or a folder outside of it."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ _FORBIDDEN = {
 
 
 def files() -> list[Path]:
-    """All that git has or would take."""
+    """Return all files that git has or would add."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

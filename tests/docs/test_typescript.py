@@ -37,7 +37,7 @@ def blocks(*, ai_6: bool = False) -> dict[str, str]:
 
 
 def compiled(folder: Path, code: dict[str, str], paths: dict[str, list[str]]) -> str:
-    """What the compiler has to say."""
+    """Return the output of the compiler."""
     for file, text in code.items():
         (folder / file).write_text(text)
     config = {"compilerOptions": {**_OPTIONS, "paths": paths}, "include": ["*"]}
@@ -67,9 +67,9 @@ def test_a_mistake_is_found(tmp_path: Path) -> None:
 
 
 def test_the_table_of_auto_send_is_that_of_the_package() -> None:
-    table = re.compile(r"\| last step \| leaves \|\n(?:\|.*\|\n)+")
-    told = table.search((DOCS / "front-end.md").read_text())
+    table = re.compile(r"\| last step \| message is sent \|\n(?:\|.*\|\n)+")
+    documented = table.search((DOCS / "front-end.md").read_text())
     tested = table.search((ROOT / "web/client/README.md").read_text())
-    assert told is not None
+    assert documented is not None
     assert tested is not None
-    assert told[0] == tested[0]
+    assert documented[0] == tested[0]

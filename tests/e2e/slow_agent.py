@@ -1,4 +1,4 @@
-"""The demo agent with a weather service that takes until somebody puts a file named `weather` beside the server."""
+"""The demo agent with a weather tool that waits until a file named `weather` exists in the server's folder."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The page on a connection that breaks, and with a server that dies."""
+"""The page on a connection that breaks, and with a server that is killed."""
 
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,7 @@ AGENT = str(HERE / "slow_agent.py")
 
 @dataclass
 class Site:
-    """A server behind a bad network. A scenario gets to know how to order the network, and what it may kill."""
+    """A server behind a bad network. A scenario gets the address for orders to the proxy, and the process to kill."""
 
     server: Server
     proxy: ProxyProcess

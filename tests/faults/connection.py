@@ -19,7 +19,7 @@ Work: TypeAlias = Coroutine[Any, Any, None]
 
 
 class Pipe:
-    """One direction, from reading to writing."""
+    """One direction of a connection: what is read at one end is written at the other."""
 
     def __init__(
         self, way: Way, delay: Callable[[], float], source: Stream, sink: Stream, passed: Callable[[int], None]
@@ -73,7 +73,7 @@ class Pipe:
 
 
 class Connection:
-    """A client, a server, and the two ways between them."""
+    """A client, a server, and the two pipes between them."""
 
     def __init__(
         self, client: Stream, server: Stream, pipes: dict[Direction, Pipe], struck: Callable[[End], None]
@@ -98,7 +98,7 @@ class Connection:
             await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     def strike(self, end: End, *directions: Direction) -> None:
-        """Let this happen now; the directions tell for those ends that have one."""
+        """Cause this fault now; the directions apply to the faults that have one."""
         self._struck(end)
         match end:
             case End.CUT:
@@ -134,7 +134,7 @@ class Connection:
             reset(writer)
 
     async def _fin(self, direction: Direction) -> None:
-        """Tell the end to who sends this way, and hear it out: to close with something unread would be an RST."""
+        """Send a FIN to the sender and read the rest: closing with unread data would send an RST."""
         reader, writer = self._ends[direction]
         with suppress(OSError):
             writer.write_eof()

@@ -20,7 +20,7 @@ from tests.patience import PATIENCE
 LIFETIME = 8_000
 """Bytes that a server sends to one of the clients, at most, before it is killed."""
 EARLY = 0.15
-"""How many servers are killed while they start: they may be about to clean up after the one before."""
+"""Servers that are killed while they start: they may be closing the runs of the one before."""
 START = 0.5
 """Seconds that a start takes, about."""
 
@@ -34,7 +34,7 @@ class Stage(NamedTuple):
 
 @asynccontextmanager
 async def stage_in(folder: Path) -> AsyncGenerator[Stage]:
-    """All that a round needs, until the block ends."""
+    """Start the server, proxies and clients of a round, until the block ends."""
     (folder / "server").mkdir()
     with server_in(folder / "server") as server:
         async with clients_in(folder / "client") as clients:

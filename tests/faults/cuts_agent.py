@@ -39,7 +39,7 @@ class SlowModel(ScriptedModel):
 
 
 def script(request: LlmRequest) -> Iterator[Step]:
-    """What comes next of what the user wished for last."""
+    """Return the next step for the last user message."""
     wish, answered = "", set[str]()
     for part in (part for content in request.contents for part in content.parts or ()):
         if part.text and part.text.startswith(("count ", "tell ")):

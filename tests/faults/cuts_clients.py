@@ -41,11 +41,11 @@ class Clients:
         """Take note of what is told, until the process ends."""
         assert self.process.stdout is not None
         async for line in self.process.stdout:
-            told = json.loads(line)
-            name = told.pop("name")
+            fields = json.loads(line)
+            name = fields.pop("name")
             self.opened[name].set()
-            if "opened" not in told:
-                self.reports.pop(name).set_result(Report(**told))
+            if "opened" not in fields:
+                self.reports.pop(name).set_result(Report(**fields))
         for name, report in self.reports.items():
             self.opened[name].set()
             report.set_exception(RuntimeError("the clients ended"))

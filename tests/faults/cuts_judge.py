@@ -18,7 +18,7 @@ SHOWN = 10
 
 
 class Stream(TypedDict):
-    """What came of one request of a chat."""
+    """The result of one request of a chat."""
 
     run: str | None
     chunks: list[Json]
@@ -37,7 +37,7 @@ class Report:
 
 @dataclass
 class Verdict:
-    """What was found; to be added up."""
+    """Counts of errors, which can be added up."""
 
     lost: int = 0
     doubled: int = 0
@@ -77,8 +77,8 @@ async def judge(server: httpx.AsyncClient, plan: Plan, report: Report, ledger: l
     _judge_errors(verdict, report, kills)
     history = (await server.get(f"/api/chats/{plan.name}")).json()
     verdict.expect(that=history.get("active", 0) is None, otherwise=f"a run is active: {history.get('active')}")
-    shown, stored = _plain(report.messages), _plain(history.get("messages", []))
-    verdict.expect(that=shown == stored, otherwise=f"history differs: {_differences(shown, stored)}")
+    streamed, stored = _plain(report.messages), _plain(history.get("messages", []))
+    verdict.expect(that=streamed == stored, otherwise=f"history differs: {_differences(streamed, stored)}")
     _judge_words(verdict, report)
     _judge_payments(verdict, report.messages, ledger, complete=kills == 0)
     verdict.complaints = [f"{plan.name}: {complaint}" for complaint in verdict.complaints]
@@ -119,12 +119,12 @@ def _judge_words(verdict: Verdict, report: Report) -> None:
     verdict.expect(that=len(messages) % 2 == 0, otherwise=f"{len(messages)} messages")
     verdict.expect(that=messages[-1]["id"] not in left, otherwise="the chat did not go on")
     for asked, answer in zip(messages[::2], messages[1::2], strict=False):
-        wanted, said = whole(_text(asked)).split(), _text(answer).split()
-        verdict.compare(f"words of {answer['id']}", said, wanted[: len(said)] if answer["id"] in left else wanted)
+        wanted, words = whole(_text(asked)).split(), _text(answer).split()
+        verdict.compare(f"words of {answer['id']}", words, wanted[: len(words)] if answer["id"] in left else wanted)
 
 
 def _judge_payments(verdict: Verdict, messages: list[Json], ledger: list[Json], *, complete: bool) -> None:
-    """What was approved is paid once; where a kill came between, as often as is told."""
+    """Check that approved payments are made once, or after a kill as often as is reported."""
     paid = Counter(line["call"] for line in ledger)
     calls = {part["toolCallId"]: part for m in messages for part in m["parts"] if part["type"] == "tool-pay"}
     verdict.paid = paid.total()
@@ -135,7 +135,7 @@ def _judge_payments(verdict: Verdict, messages: list[Json], ledger: list[Json], 
 
 
 def _times(part: Json) -> set[int]:
-    """How often a payment can have been made of which this is told."""
+    """Return how often a payment may have been made, by the state of its part."""
     if part["state"] == "output-available":
         return {1}
     if part["state"] == "output-error" and "outcome is unknown" in part["errorText"]:
@@ -166,9 +166,9 @@ def _without_id(part: Json) -> Json:
     return {key: value for key, value in part.items() if part["type"] != "reasoning" or key != "id"}
 
 
-def _differences(shown: list[Json], stored: list[Json]) -> list[tuple[Any, Any]]:
+def _differences(streamed: list[Json], stored: list[Json]) -> list[tuple[Any, Any]]:
     """The heads and parts that are not the same, the first few of them."""
-    pairs = zip_longest(_pieces(shown), _pieces(stored))
+    pairs = zip_longest(_pieces(streamed), _pieces(stored))
     return [pair for pair in pairs if pair[0] != pair[1]][:SHOWN]
 
 

@@ -1,4 +1,4 @@
-"""Conversations on bad networks, each fixed by its seed: what is said, over what, and where the line breaks."""
+"""Conversations on bad networks, each fixed by its seed: the messages, the transport, and where connections break."""
 
 import random
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Over = Literal["sse", "socket"]
 Major = Literal[6, 7]
 KINDS: tuple[tuple[Over, Major], ...] = (("sse", 6), ("socket", 6), ("sse", 7), ("socket", 7))
 CONNECTIONS = 400
-"""How many connections of a conversation are doomed: more than it makes."""
+"""Connections of a conversation that break: more than it makes."""
 WITHIN = 5000
 """Bytes from the server before the line breaks: from nothing at all to some thirty chunks."""
 
@@ -32,17 +32,17 @@ class Plan:
 
 
 def plans(seed: int, count: int, turns: int) -> list[Plan]:
-    """So many conversations, of every kind as many."""
+    """Return so many conversations, equally many of every kind."""
     return [_plan(f"{seed}-{number}", *KINDS[number % len(KINDS)], turns) for number in range(count)]
 
 
 def _plan(name: str, over: Over, major: Major, turns: int) -> Plan:
     chance = random.Random(name)
-    said = [_turn(chance, ("tell", "count")[turn % 2]) for turn in range(turns)]
+    inputs = [_turn(chance, ("tell", "count")[turn % 2]) for turn in range(turns)]
     # A black hole is found out by silence. Over HTTP the time for a message to be taken is a minute, too long for here.
     ends = (End.CUT, End.RESET, End.RESET, End.HOLE) if over == "socket" else (End.CUT, End.RESET)
     lines = tuple(_line(chance, ends) for _ in range(CONNECTIONS))
-    return Plan(f"{name}-{over}-{major}", over, major, said, Faults(lines))
+    return Plan(f"{name}-{over}-{major}", over, major, inputs, Faults(lines))
 
 
 def _turn(chance: random.Random, kind: str) -> str:
@@ -51,7 +51,7 @@ def _turn(chance: random.Random, kind: str) -> str:
 
 
 def _line(chance: random.Random, ends: Sequence[End]) -> Line:
-    """A connection that breaks; some on what is sent, some so that the next one is refused for a while."""
+    """Return a connection that breaks, in either direction; after some, new connections are refused for a while."""
     down = Way(end=chance.choice(ends), after=chance.randrange(WITHIN))
     up = Way(end=chance.choice(ends), after=chance.randrange(WITHIN // 3)) if chance.random() < 0.2 else Way()
     return Line(up, down, away=chance.random() * 0.2 if chance.random() < 0.1 else 0.0)

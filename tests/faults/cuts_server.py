@@ -1,4 +1,4 @@
-"""A server with many lives for the suite of cuts: `adkwire serve cuts_agent.py`, killed and started again."""
+"""A server for the suite of cuts: `adkwire serve cuts_agent.py`, killed and started again."""
 
 import asyncio
 import shutil
@@ -21,7 +21,7 @@ SETTINGS = {
 
 @dataclass
 class Server:
-    """One life after the other on one file."""
+    """A server that is started again and again on one file."""
 
     host: Host
     life: Life | None = None
@@ -44,7 +44,7 @@ class Server:
         await asyncio.to_thread(self._alive.close)
 
     async def miscarry(self, seconds: float) -> None:
-        """Start it, and kill it so soon that it may not have begun to serve."""
+        """Start the server, and kill it so soon that it may not have begun to serve."""
         life = await asyncio.to_thread(self.host.born)
         await asyncio.sleep(seconds)
         await asyncio.to_thread(life.kill)
@@ -53,7 +53,7 @@ class Server:
         return self.host.ledger(chat)
 
     def forget(self) -> None:
-        """Begin anew with an empty file."""
+        """Start the next server with an empty file."""
         shutil.rmtree(self.host.folder / ".adkwire", ignore_errors=True)
         (self.host.folder / "ledger.jsonl").unlink(missing_ok=True)
 

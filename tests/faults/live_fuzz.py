@@ -1,4 +1,4 @@
-"""Frames that no client would send, on live sockets, byte by byte: a server refuses them, and is none the worse for it.
+"""Wrong frames on live sockets, byte by byte: the server refuses them and goes on.
 
 `fuzz` is one round of any size; the same seed is the same round.
 """
@@ -19,7 +19,7 @@ from tests.server.sockets.socket_client import RawSocket, raw_handshake
 
 CONTRACT = frozenset({1000, 1001, 1008, 1009, 4404, 4408, 4429, 4503})
 BELOW = frozenset({1002, 1007})
-"""How the WebSocket layer ends what is no WebSocket any more."""
+"""Close codes of the WebSocket layer for bytes that break its protocol."""
 OFFICIAL = frozenset({"start", "chunk", "end", "error", "no-active"})
 CHAT = OFFICIAL | {"notice", "pong"}
 LIVE = CHAT | {"ready", "turn", "user-transcript", "state", "interrupted", "call-settled"}
@@ -27,7 +27,7 @@ TAKEN = {"": OFFICIAL, SUBPROTOCOL: CHAT, LIVE_SUBPROTOCOL: LIVE}
 _PER_SOCKET = 14
 _AT_ONCE = 4
 _MESSAGES = 50
-"""How many there are to say in a chat: some are said again, by others or at the same time."""
+"""The number of different messages in a chat: some are sent again, by other clients or at the same time."""
 _LARGE = 70_000
 _HUGE = 1_000_000
 _TEXT, _BINARY, _CLOSE, _PING = 1, 2, 8, 9
@@ -36,21 +36,21 @@ _ALIVE = "still there?"
 
 @dataclass
 class Fuzzed:
-    """What was sent, and what came of it."""
+    """The counts of what was sent and received, and what was wrong."""
 
     frames: int = 0
     sockets: int = 0
     closes: Counter[int | None] = field(default_factory=Counter[int | None])
-    told: Counter[str] = field(default_factory=Counter[str])
+    frame_types: Counter[str] = field(default_factory=Counter[str])
     complaints: list[str] = field(default_factory=list[str])
 
 
 def _valid(chat: str, message: str) -> list[dict[str, Any]]:
     sound = {"chunk": base64.b64encode(bytes(64)).decode(), "sampleRate": 16_000, "channels": 1, "bitDepth": 16}
-    said = {"id": message, "role": "user", "parts": [{"type": "text", "text": "hi"}]}
+    content = {"id": message, "role": "user", "parts": [{"type": "text", "text": "hi"}]}
     return [
-        {"type": "send", "requestId": "r", "id": chat, "trigger": "submit-message", "messages": [said], "body": {}},
-        {"type": "message", "version": "1.0", "data": {"messages": [said]}},
+        {"type": "send", "requestId": "r", "id": chat, "trigger": "submit-message", "messages": [content], "body": {}},
+        {"type": "message", "version": "1.0", "data": {"messages": [content]}},
         {"type": "resume", "requestId": "r", "id": chat, "lastSequence": 3, "after": "run:3"},
         {"type": "abort", "requestId": "r"},
         {"type": "interrupt", "version": "1.0", "reason": "user_abort"},
@@ -67,14 +67,14 @@ def _valid(chat: str, message: str) -> list[dict[str, Any]]:
 
 
 class _Frames:
-    """Frames that are wrong in one way or another."""
+    """A generator of wrong frames."""
 
     def __init__(self, dice: random.Random, chat: str) -> None:
         self._dice = dice
         self._chat = chat
 
     def write(self, wire: RawSocket) -> None:
-        """One that is a frame, whatever it says."""
+        """Write a frame of the WebSocket protocol with any content."""
         self._one_of(
             wire,
             [
@@ -88,7 +88,7 @@ class _Frames:
         )
 
     def violate(self, wire: RawSocket) -> None:
-        """One that is none, behind which nothing can be understood."""
+        """Write bytes that break the WebSocket protocol, so that nothing after them can be read."""
         self._one_of(
             wire,
             [
@@ -213,7 +213,7 @@ class _Frames:
         wire.write(_TEXT, self._frame(), masked=False)
 
     def _boast(self, wire: RawSocket) -> None:
-        """A head that promises more than anybody takes."""
+        """A frame head with a length above every limit."""
         wire.writer.write(
             struct.pack("!BBQ", 0x80 | _TEXT, 0x80 | 127, self._dice.choice([2**31, 2**63 - 1, 2**64 - 1]))
         )
@@ -284,9 +284,9 @@ async def _read(wire: RawSocket, number: int, subprotocol: str, alive: asyncio.E
             if opcode == _BINARY and subprotocol != LIVE_SUBPROTOCOL:
                 found.complaints.append(f"{number}: a binary frame for {subprotocol or 'a stock client'}")
             if opcode == _TEXT:
-                said = json.loads(payload)
-                _note(said, number, subprotocol, found)
-                if said.get("requestId") == _ALIVE:
+                content = json.loads(payload)
+                _note(content, number, subprotocol, found)
+                if content.get("requestId") == _ALIVE:
                     alive.set()
         found.closes[None] += 1
     finally:
@@ -307,7 +307,7 @@ def _is_echo(code: int) -> bool:
 
 def _note(frame: dict[str, Any], number: int, subprotocol: str, found: Fuzzed) -> None:
     kind = frame["type"]
-    found.told[kind] += 1
+    found.frame_types[kind] += 1
     if kind not in TAKEN[subprotocol]:
         found.complaints.append(f"{number}: {kind} for {subprotocol or 'a stock client'}")
     if kind == "error" and frame.get("code") == "internal":

@@ -1,4 +1,4 @@
-"""A server with many lives on one SQLite file, and a page that talks to it over real HTTP."""
+"""A server that is killed and started again on one SQLite file, and a page that uses it over real HTTP."""
 
 import asyncio
 import copy
@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from tests.patience import PATIENCE
-from tests.server.app_server import body, said
+from tests.server.app_server import answer_text, body
 from tests.servers import READY, clean_environment
 
 AGENTS = Path(__file__).parent / "agents"
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Place:
-    """A folder with the state of a server, its ledger, and the order to die."""
+    """A folder with the state of a server, its ledger, and the order where its process is killed."""
 
     folder: Path
 
@@ -47,13 +47,13 @@ class Place:
         return self.folder / "armed"
 
     def arm(self, *order: object) -> None:
-        """Let the process die at a moment to come."""
+        """Order that the process is killed at this point."""
         draft = self.folder / "draft"
         draft.write_text(" ".join(map(str, order)))
         draft.rename(self.armed)
 
     def disarm(self) -> bool:
-        """Take an order back; says whether it was still there."""
+        """Remove the order; return True if it was still there."""
         try:
             self.armed.unlink()
         except FileNotFoundError:
@@ -61,7 +61,7 @@ class Place:
         return True
 
     async def all_held(self, chats: set[str]) -> set[str]:
-        """Wait until these chats are held where they should be; those that never come there."""
+        """Wait until these chats are held at their points; return those that never reach them."""
         end = asyncio.get_running_loop().time() + PATIENCE
         while missing := chats - self._held():
             if asyncio.get_running_loop().time() > end:
@@ -74,7 +74,7 @@ class Place:
         return set(path.read_text().splitlines()) if path.exists() else set[str]()
 
     def ledger(self, chat: str) -> list[Json]:
-        """What really ran in a chat."""
+        """Return the executions of a chat."""
         path = self.folder / "ledger.jsonl"
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [line for line in lines if line["chat"] == chat]
@@ -99,7 +99,7 @@ class Host(Place):
         self._queue.put("")
 
     def hear(self, pattern: re.Pattern[str]) -> str:
-        """Wait for a line."""
+        """Wait for a line of output."""
         while line := self._queue.get(timeout=PATIENCE):
             if found := pattern.search(line):
                 return found[1]
@@ -108,7 +108,7 @@ class Host(Place):
 
     @contextmanager
     def life(self) -> Generator["Life"]:
-        """A server, until the block ends or something kills it."""
+        """Run a server until the block ends or it is killed."""
         life = self.born()
         try:
             life.url = self.hear(READY)
@@ -117,7 +117,7 @@ class Host(Place):
             life.kill()
 
     def born(self) -> "Life":
-        """A process that has yet to become a server."""
+        """Start a process that will become a server."""
         assert self.nursery.stdin is not None
         self.nursery.stdin.write("live\n")
         self.nursery.stdin.flush()
@@ -128,7 +128,7 @@ class Host(Place):
 
 
 def browser(url: str) -> httpx.AsyncClient:
-    """A browser that opens as many connections as it likes."""
+    """An HTTP client without a limit of connections."""
     limits = httpx.Limits(max_connections=None)
     return httpx.AsyncClient(base_url=url, timeout=PATIENCE, trust_env=False, verify=False, limits=limits)
 
@@ -163,7 +163,7 @@ def hosting(folder: Path, *args: str, settings: Mapping[str, str] | None = None)
 
 @dataclass
 class Life:
-    """One process of a host."""
+    """One server process of a host."""
 
     host: Host
     pid: int
@@ -176,14 +176,14 @@ class Life:
             yield Page(client, chat)
 
     def kill(self) -> None:
-        """`kill -9` from outside, unless it is dead already."""
+        """Kill the process with `kill -9`, unless it has ended."""
         if self.code is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             self.code = self.host.last_words()
 
     def died(self) -> None:
-        """It must have killed itself, or be about to."""
+        """Wait until the process has killed itself."""
         assert not self.host.armed.exists(), "the server has not come to where it should die"
         if self.code is None:
             self.code = self.host.last_words()
@@ -192,19 +192,19 @@ class Life:
 
 @dataclass
 class Page:
-    """What a browser does in one chat."""
+    """A page in one chat."""
 
     client: httpx.AsyncClient
     chat: str
 
     async def say(self, text: str, message: str) -> str:
-        """Type something; the text of the answer."""
+        """Send a message and return the text of the answer."""
         reply = await self.client.post("/api/chat", json=body(text, chat=self.chat, message_id=message))
         assert reply.status_code == 200, reply.text
-        return said(reply.text)
+        return answer_text(reply.text)
 
     async def ask(self, text: str) -> list[Json]:
-        """Type what has to be approved; the messages with its cards."""
+        """Send a message whose calls need an approval; return the messages."""
         await self.say(text, "u1")
         return (await self.history())["messages"]
 
@@ -219,11 +219,11 @@ class Page:
         return part
 
     async def at_rest(self) -> Json:
-        """History when nothing runs, and no call is on its way to the agent."""
+        """Return the history when no run is active and no call is answered but not delivered."""
         return await self.until(is_quiet)
 
     async def until(self, holds: Callable[[Json], bool]) -> Json:
-        """History when nothing runs and this holds of it."""
+        """Return the history when no run is active and the condition is true."""
         end = asyncio.get_running_loop().time() + PATIENCE
         while True:
             history = await self.history()
@@ -235,21 +235,21 @@ class Page:
             await asyncio.sleep(0.02)
 
     async def post(self, messages: list[Json]) -> str:
-        """What a stock client does when its cards are answered."""
+        """Post the messages with answers, as a stock client does."""
         sent = {"id": self.chat, "trigger": "submit-message", "messages": messages}
         reply = await self.client.post("/api/chat", json={**sent, "messageId": messages[-1]["id"]})
         assert reply.status_code == 200, reply.text
         return reply.text
 
     async def cut(self, messages: list[Json]) -> None:
-        """The same, but the line breaks as soon as something came."""
+        """Post the messages, and cut the connection after the first bytes of the response."""
         sent = {"id": self.chat, "trigger": "submit-message", "messages": messages}
         async with self.client.stream("POST", "/api/chat", json=sent) as reply:
             async for _ in reply.aiter_bytes():
                 return
 
     async def answer(self, call: str, **given: Any) -> httpx.Response:
-        """The calls route."""
+        """Answer by the calls route."""
         return await self.client.post(f"/api/chat/{self.chat}/calls/{call}", json=given)
 
     async def audit(self, call: str) -> list[Json]:
@@ -257,7 +257,7 @@ class Page:
         return [entry for entry in reply.json()["entries"] if entry["call"] == call]
 
     async def outcome(self, call: str) -> str:
-        """What the audit says came of a call, answers that were refused left out."""
+        """Return the outcome of a call in the audit, without refused answers."""
         return [entry["outcome"] for entry in await self.audit(call) if entry["verdict"] != "refused"][-1]
 
 

@@ -12,20 +12,20 @@ from tests.nursery import Order, keep, load
 
 
 class Lines:
-    """Says what is reported of a life in lines."""
+    """Prints the reports of a process as lines."""
 
     def __init__(self) -> None:
         self._words: Iterator[str] = iter(("born", "ended"))
 
-    def send(self, said: bytes, /) -> None:
-        print(next(self._words), said.decode(), flush=True)
+    def send(self, report: bytes, /) -> None:
+        print(next(self._words), report.decode(), flush=True)
 
     def close(self) -> None:
-        """There is nothing to close: all lives share the output."""
+        """Do nothing: all processes share the output."""
 
 
 def run(args: list[str]) -> int:
-    """Keep a life for each line; also the way out of all that is forked."""
+    """Fork a server for each line of input. A forked server leaves this function with its exit code."""
     for _ in sys.stdin:
         order = Order([*args, "--port", "0"], str(Path.cwd()), dict(os.environ), os.dup(1), Lines())
         ended = keep(order)

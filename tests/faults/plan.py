@@ -1,4 +1,4 @@
-"""What goes wrong on the connections of a `FaultProxy`, and after how many bytes: a plan that a seed fixes."""
+"""The faults of the connections of a `FaultProxy`, and after how many bytes they come; fixed by a seed."""
 
 import enum
 import random
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class End(enum.StrEnum):
-    """How a connection comes to grief.
+    """The fault that ends a connection.
 
     `CUT`: both ends get a FIN. `RESET`: both ends get an RST. `HOLE`: nothing passes this way any more, not even the
     end. `HALF_OPEN`: the end that sends this way is gone, the other one is never told and talks to nobody.
@@ -64,7 +64,7 @@ class Faults:
 
     @classmethod
     def seeded(cls, seed: int, count: int, within: int, ends: tuple[End, ...] = (End.CUT, End.RESET)) -> Self:
-        """`count` connections that each come to grief within so many bytes from the server; the same for a seed."""
+        """Return `count` connections that each break within so many bytes from the server; the same for a seed."""
         chance = random.Random(seed)
         ways = [Way(end=chance.choice(ends), after=chance.randrange(within)) for _ in range(count)]
         return cls(tuple(Line(down=way) for way in ways), seed=seed)
@@ -73,6 +73,6 @@ class Faults:
         return self.lines[number] if number < len(self.lines) else self.then
 
     def delays(self, number: int, direction: Direction) -> Callable[[], float]:
-        """How late each piece is, one after the other."""
+        """Yield the delay of each piece."""
         way, chance = self.line(number).way(direction), random.Random(f"{self.seed} {number} {direction}")
         return lambda: way.latency + way.jitter * chance.random()

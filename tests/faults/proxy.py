@@ -39,7 +39,7 @@ HOST = "127.0.0.1"
 
 @dataclass
 class Counts:
-    """What has happened: connections taken, those that reach a server now, those that did not, bytes, faults."""
+    """Counts: accepted connections, those that are open, those that reached no server, bytes, faults."""
 
     connections: int = 0
     open: int = 0
@@ -120,7 +120,7 @@ class FaultProxy:
         self._strike(End.HOLE, *(directions or Direction))
 
     def half_open(self, direction: Direction = Direction.DOWN) -> None:
-        """Take away the end that sends in this direction, by default the server, and do not tell the other one."""
+        """Drop the end that sends in this direction, by default the server, without a FIN or RST to the other one."""
         self._strike(End.HALF_OPEN, direction)
 
     async def until(self, holds: Callable[[Counts], bool]) -> None:
@@ -206,7 +206,7 @@ def _bound(port: int) -> socket.socket:
 
 
 async def obey(proxy: FaultProxy, order: dict[str, Any]) -> None:
-    """Carry out an order: a method of the proxy, a new target, new faults, or to wait for so many connections."""
+    """Carry out an order: call a method, set a new target or new faults, or wait for so many connections."""
     match order:
         case {"do": "counts"}:
             pass
@@ -247,7 +247,7 @@ def control(proxy: FaultProxy) -> Starlette:
 
 @dataclass
 class ProxyProcess:
-    """A proxy that runs by itself: where clients come, and where it takes orders."""
+    """A proxy in a process of its own: its address for clients, and its address for orders."""
 
     port: int
     control: int
@@ -257,7 +257,7 @@ class ProxyProcess:
         return f"http://{HOST}:{self.port}"
 
     def order(self, do: str, **given: Any) -> dict[str, Any]:
-        """Give an order; the counts afterwards."""
+        """Send an order and return the counts afterwards."""
         url = f"http://{HOST}:{self.control}/"
         with httpx.Client(trust_env=False, verify=False, timeout=PATIENCE) as client:
             reply = client.post(url, json={"do": do, **given})
@@ -283,7 +283,7 @@ def proxy_process(target: int) -> Generator[ProxyProcess]:
 
 
 async def main(target: int) -> None:
-    """Be a proxy until the input ends."""
+    """Run a proxy until the input ends."""
     async with FaultProxy(target) as proxy, serving(control(proxy)) as site:
         print(json.dumps({"port": proxy.port, "control": site.port}), flush=True)
         await asyncio.to_thread(sys.stdin.read)

@@ -47,18 +47,18 @@ async def soak(stage: Stage) -> Verdict:
         for complaint in verdict.complaints:
             print(f"SEED={seed}: {complaint}")
         total, kills, cuts, seed = total + verdict, kills + played.kills, cuts + played.cuts, seed + 1
-        print(f"round {seed - 1}: {_told(total, kills, cuts)}", flush=True)
+        print(f"round {seed - 1}: {_progress(total, kills, cuts)}", flush=True)
     return total
 
 
-def _told(total: Verdict, kills: int, cuts: int) -> str:
+def _progress(total: Verdict, kills: int, cuts: int) -> str:
     zeros = f"lost {total.lost}, doubled {total.doubled}, reordered {total.reordered}"
     done = f"{kills} kills, {cuts} cuts, {total.resumes} resumes, {total.chunks} chunks"
     return f"{zeros} ({done}, {total.stopped} answers ended by a kill, {total.paid} payments)"
 
 
 async def wrong_frames(folder: Path) -> list[str]:
-    """Fuzz a new server in each round; what is wrong with what came of it."""
+    """Fuzz a new server in each round; return what was wrong."""
     complaints, sent, seed = list[str](), 0, SEED
     while sent < FRAMES:
         found = await fuzz_round(folder, min(FRAMES_EACH, FRAMES - sent), seed)
@@ -71,7 +71,7 @@ async def wrong_frames(folder: Path) -> list[str]:
 
 
 async def fuzz_round(folder: Path, frames: int, seed: int) -> Fuzzed:
-    """One round, on a server of its own, that leaves nothing behind."""
+    """Fuzz a new server for one round, and check that no task is left."""
     before, failed = asyncio.all_tasks(), Failures()
     logging.getLogger().addHandler(failed)
     given = settings(folder, db="memory:", ui=False, chats_per_minute=0, **LIMITS)
@@ -82,7 +82,7 @@ async def fuzz_round(folder: Path, frames: int, seed: int) -> Fuzzed:
         await app.state.bridge.close()
         await _settled(before)
         found.complaints += [f"left running: {name}" for name in leaked_since(before)]
-        found.complaints += failed.told
+        found.complaints += failed.messages
         return found
     finally:
         logging.getLogger().removeHandler(failed)
@@ -98,10 +98,10 @@ class Failures(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.told.append(record.getMessage())
+        self.messages.append(record.getMessage())
 
 
 async def main() -> int:

@@ -20,14 +20,14 @@ NOT_EXECUTED = "not executed"
 
 
 class Fate(NamedTuple):
-    """What is left of a call that was cut off, and what is told about it."""
+    """The expected state of a call that was cut off, and the text about it."""
 
     spent: int
     outcome: str
-    told: str
+    report: str
     state: str = "output-error"
     late: int = 409
-    """What the calls route answers to the approval that comes again."""
+    """The status of the calls route for the repeated approval."""
 
 
 FATES = {
@@ -46,7 +46,7 @@ RETRIES = ("retried", "typed", "reposted", "raced")
 
 
 class Scene(NamedTuple):
-    """A server that has come back, and what the pages held when the one before was killed."""
+    """A restarted server, and the messages of the pages when the server before was killed."""
 
     host: Host
     life: Life
@@ -70,7 +70,7 @@ class Met:
         return self.host.spent(self.page.chat)
 
     async def repost(self) -> str:
-        """What the page sends that was open all the time."""
+        """Post what a page sends that was open all the time."""
         return await self.page.post(sent(self.page.chat, self.asked))
 
     async def approve(self) -> httpx.Response:
@@ -78,7 +78,7 @@ class Met:
 
 
 def sent(chat: str, asked: list[Json]) -> list[Json]:
-    """What the page has sent when the server is killed."""
+    """Return what the page has sent when the server is killed."""
     if "clock" in chat:
         return performed(asked, NOON)
     return answered(asked, approved="denied" not in chat)
@@ -109,7 +109,7 @@ MEETINGS: dict[str, Callable[[Met], Awaitable[None]]] = {
 
 
 def wishes() -> dict[str, str]:
-    """What is typed in every chat."""
+    """Return the message of every chat."""
     points = [*FATES, "user_message"]
     return {
         **{f"{point}.{meeting}": "pay 5" for point in points for meeting in MEETINGS},
@@ -124,7 +124,7 @@ def wishes() -> dict[str, str]:
 
 
 async def hold_all(host: Host, life: Life) -> dict[str, list[Json]]:
-    """Ask in every chat, answer everything, and kill when all are where they should be; what the pages held there."""
+    """Ask in every chat, answer all calls, and kill the server at the points; return the messages of the pages."""
     async with browser(life.url) as client:
         pages = {chat: Page(client, chat) for chat in wishes()}
         asked = {chat: await pages[chat].ask(wish) for chat, wish in wishes().items()}
@@ -160,13 +160,13 @@ def meet(scene: Scene) -> Meet:
 async def assert_told(met: Met, fate: Fate) -> None:
     part = await met.page.part()
     assert part["state"] == fate.state
-    assert fate.told in (part["errorText"] if fate.state == "output-error" else '{"paid": 5}')
+    assert fate.report in (part["errorText"] if fate.state == "output-error" else '{"paid": 5}')
     assert await met.page.outcome(met.call) == fate.outcome
     assert (await met.page.history())["pending"] == []
 
 
 async def press_on(met: Met, fate: Fate) -> None:
-    """All that an impatient person or a stubborn client does; nothing comes of it."""
+    """Repeat the answer in every way, and check that nothing changes."""
     await met.repost()
     again = await met.approve()
     assert again.status_code == fate.late, again.text
@@ -188,7 +188,7 @@ async def test_killed_in_the_middle_of_an_approved_call(scene: Scene, meet: Meet
         assert len(met.spent) == fate.spent
         await assert_told(met, fate)
         await press_on(met, fate)
-        assert fate.told in await met.page.say("what came of it?", "u3")
+        assert fate.report in await met.page.say("what came of it?", "u3")
         await assert_told(met, fate)
         await press_on(met, fate)
 
@@ -207,7 +207,7 @@ async def test_killed_before_the_answer_reached_the_agent(scene: Scene, meet: Me
         assert len(met.spent) == fate.spent
         await assert_told(met, fate)
         await press_on(met, fate)
-        assert fate.told in await met.page.say("what came of it?", "u3")
+        assert fate.report in await met.page.say("what came of it?", "u3")
         await press_on(met, fate)
 
 
@@ -248,7 +248,7 @@ async def test_an_unknown_call_is_run_again_on_demand(scene: Scene, meet: Meet, 
         await press_on(met, Fate(began + 1, "executed", "", late=202))
 
 
-async def test_sixteen_wishes_to_run_it_again_are_one(scene: Scene, meet: Meet) -> None:
+async def test_sixteen_retries_at_once_run_it_once(scene: Scene, meet: Meet) -> None:
     async with browser(scene.life.url) as client:
         met = meet(client, "tool_paid.raced")
         replies = await asyncio.gather(*(met.approve() for _ in range(16)))
@@ -257,7 +257,7 @@ async def test_sixteen_wishes_to_run_it_again_are_one(scene: Scene, meet: Meet) 
         assert sorted(met.spent) == ["began", "began", "charge 5"]
 
 
-async def test_a_page_that_only_sends_its_answer_again_does_not_mean_to_run_it_twice(scene: Scene, meet: Meet) -> None:
+async def test_a_repeated_answer_does_not_retry_an_unknown_call(scene: Scene, meet: Meet) -> None:
     async with browser(scene.life.url) as client:
         met = meet(client, "tool_paid.reposted")
         assert chunks(await met.repost())[-1]["type"] == "error"
@@ -266,9 +266,7 @@ async def test_a_page_that_only_sends_its_answer_again_does_not_mean_to_run_it_t
         await assert_told(met, FATES["tool_paid"])
 
 
-async def test_when_the_conversation_went_on_the_wish_is_refused_or_granted_but_not_lost(
-    scene: Scene, meet: Meet
-) -> None:
+async def test_a_retry_after_a_new_message_is_refused_or_carried_out(scene: Scene, meet: Meet) -> None:
     async with browser(scene.life.url) as client:
         met = meet(client, "tool_paid.typed")
         assert UNKNOWN in await met.page.say("and?", "u2")
@@ -298,7 +296,7 @@ async def test_killed_on_the_way_of_a_denial(scene: Scene, meet: Meet, point: st
 @pytest.mark.parametrize("meeting", MEETINGS)
 @pytest.mark.parametrize("point", ["user_message", "before_agent"])
 async def test_what_the_browser_has_done_is_not_lost(scene: Scene, meet: Meet, point: str, meeting: str) -> None:
-    """Nor has it to be done again: the server had taken it."""
+    """The browser need not execute it again: the server has stored the output."""
     async with browser(scene.life.url) as client:
         met = meet(client, f"{point}.clock-{meeting}")
         if meeting == "route":

@@ -1,4 +1,4 @@
-"""Our transports on both majors of `ai`: whatever is cut where, a chat gets every chunk once and in order.
+"""Our transports with both majors of `ai`: wherever connections are cut, a chat gets every chunk once and in order.
 
 `SEED=7 pytest tests/faults/test_cuts.py` for other conversations, `make soak` for many.
 """
@@ -38,7 +38,7 @@ async def test_cuts_are_not_noticed(stage: Stage) -> None:
     assert verdict.resumes > 2 * CONVERSATIONS
 
 
-async def test_an_answer_whose_server_is_killed_ends_honestly_and_the_chat_goes_on(stage: Stage) -> None:
+async def test_an_answer_whose_server_is_killed_ends_with_an_error_and_the_chat_goes_on(stage: Stage) -> None:
     killed = Round(stage, plans(SEED + 1, CONVERSATIONS, turns=1), KILLS)
     verdict = await killed.play(SEED)
     assert_exact(verdict)

@@ -1,4 +1,4 @@
-"""What outlives a server: a question, its deadline, a standing approval, and that a call was retried."""
+"""State that survives a restart: a question, its deadline, a standing approval, and that a call was retried."""
 
 import asyncio
 import signal
@@ -190,9 +190,9 @@ async def test_killed_again_while_a_call_is_run_again(host: Host, point: str) ->
             life.died()
     with host.life() as life:
         async with life.page(chat) as page:
-            told = await page.part()
-            assert told["state"] == "output-error"
-            assert "outcome is unknown" in told["errorText"]
+            retried_part = await page.part()
+            assert retried_part["state"] == "output-error"
+            assert "outcome is unknown" in retried_part["errorText"]
             assert await page.outcome(part["toolCallId"]) == "unknown"
             assert "outcome is unknown" in await page.say("and?", "u2")
             assert host.spent(chat).count("charge 5") == 1

@@ -19,7 +19,7 @@ FOREVER = 3600.0
 
 @dataclass
 class Wire:
-    """One end of a connection, and what it has heard."""
+    """One end of a connection, and the bytes that it has received."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -33,7 +33,7 @@ class Wire:
             return await self.reader.readexactly(size)
 
     async def all(self) -> tuple[bytes, str]:
-        """Everything to the end, and how it ended."""
+        """Return all bytes up to the end, and how the connection ended."""
         heard = b""
         async with asyncio.timeout(PATIENCE):
             try:
@@ -58,7 +58,7 @@ class Upstream:
 
 @dataclass
 class Phone:
-    """Dials, and hangs up when all is over."""
+    """A client that opens connections, and closes them at the end."""
 
     calls: list[Wire]
 
@@ -146,7 +146,7 @@ def ending(end: End, direction: Direction, after: int) -> Faults:
 
 
 def ordered(direction: Direction, client: Wire, server: Wire) -> tuple[Wire, Wire]:
-    """Who sends, who hears."""
+    """Return the sender and the receiver of a direction."""
     return (client, server) if direction is Direction.UP else (server, client)
 
 
@@ -221,7 +221,7 @@ async def test_nothing_passes_a_hole_not_even_the_end(direction: Direction) -> N
         assert net.proxy.counts.faults == {End.HOLE: 1, End.RESET: 1}
 
 
-async def test_a_hole_is_felt_by_who_sends_into_it() -> None:
+async def test_a_sender_into_a_hole_is_slowed_down() -> None:
     async with network(ending(End.HOLE, Direction.DOWN, 0)) as net:
         client, server = await net.pair()
         sending = asyncio.create_task(server.send(bytes(1 << 26)))
@@ -257,7 +257,7 @@ async def test_a_slow_way(direction: Direction, way: Way) -> None:
         assert asyncio.get_running_loop().time() - begun >= 0.19
 
 
-async def test_a_slow_way_is_felt_by_who_sends() -> None:
+async def test_a_slow_direction_slows_the_sender_down() -> None:
     async with network(Faults(then=Line(down=Way(rate=1_000_000)))) as net:
         client, server = await net.pair()
         sending = asyncio.create_task(server.send(bytes(1 << 26)))
@@ -369,7 +369,7 @@ async def test_refusing_leaves_open_lines_alone(net: Net) -> None:
     assert net.proxy.counts.connections == 2
 
 
-async def test_a_fault_may_leave_nobody_there_for_a_while() -> None:
+async def test_connections_may_be_refused_for_a_while_after_a_fault() -> None:
     cut = Way(end=End.CUT, after=1)
     async with network(Faults((Line(down=cut, away=FOREVER), Line(down=cut, away=0.05)))) as net:
         client, server = await net.pair()

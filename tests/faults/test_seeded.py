@@ -1,4 +1,4 @@
-"""Life after life on one file, each ended at random while random clients answer: what is told is what was done.
+"""Servers on one file, each killed at random while random clients answer: what is reported is what was executed.
 
 `FAULT_ROUNDS=1000 FAULT_SEED=7 pytest tests/faults/test_seeded.py` for longer and other ones.
 """
@@ -30,7 +30,7 @@ UNTOUCHED = {"superseded", "stopped", "interrupted", "expired", "not executed"}
 
 @dataclass
 class Story:
-    """A chat, what its page held when the cards came, and what was sent."""
+    """A chat, the messages of its page when the calls were asked about, and what was sent."""
 
     chat: str
     asked: list[Json]
@@ -119,14 +119,14 @@ AGAIN: tuple[Act, ...] = (*APPROVALS, deny, look)
 
 
 async def attempt(act: Act, page: Page, story: Story) -> None:
-    """Do something; that the server dies meanwhile is what it is about."""
+    """Do something, and ignore connection errors: the server may be killed meanwhile."""
     story.log.append(getattr(act, "__name__", "?"))
     with suppress(httpx.TransportError):
         await act(page, story)
 
 
 async def assert_true(host: Host, page: Page, story: Story) -> None:
-    """What history, gate and audit say of a chat at rest is what the ledger says."""
+    """Check that history, gate and audit of an idle chat agree with the ledger."""
     history = await page.at_rest()
     paid = Counter(line["call"] for line in host.ledger(story.chat))
     assert set(paid) <= {part["toolCallId"] for part in parts(history["messages"])}
@@ -135,18 +135,18 @@ async def assert_true(host: Host, page: Page, story: Story) -> None:
         call = part["toolCallId"]
         audit = await page.audit(call)
         times, outcomes = paid[call], {entry["outcome"] for entry in audit}
-        said = (part, times, [(entry["verdict"], entry["outcome"]) for entry in audit])
-        assert times <= 1, said
-        assert times == 0 or story.approves, said
-        assert times == 0 or call not in waiting, said
-        assert (part["state"] == "approval-requested") == (call in waiting), said
-        assert times in executions(part), said
-        assert not ("executed" in outcomes and times == 0), said
-        assert not (outcomes & UNTOUCHED and times == 1), said
+        details = (part, times, [(entry["verdict"], entry["outcome"]) for entry in audit])
+        assert times <= 1, details
+        assert times == 0 or story.approves, details
+        assert times == 0 or call not in waiting, details
+        assert (part["state"] == "approval-requested") == (call in waiting), details
+        assert times in executions(part), details
+        assert not ("executed" in outcomes and times == 0), details
+        assert not (outcomes & UNTOUCHED and times == 1), details
 
 
 def executions(part: Json) -> set[int]:
-    """How often a call can have been executed of which this is told."""
+    """Return how often a call may have been executed, by the state of its part."""
     if part["state"] == "output-available":
         return {1}
     if part["state"] == "output-error" and "outcome is unknown" in part["errorText"]:
@@ -156,14 +156,14 @@ def executions(part: Json) -> set[int]:
 
 
 async def asked_again(page: Page) -> list[Json]:
-    """The line broke before the cards came: the client sends the same message again."""
+    """Send the same message again, because the connection was lost before the calls came."""
     messages = await page.ask("pay 1")
     cards = [part["state"] == "approval-requested" for part in parts(messages)]
     return messages if all(cards) else []
 
 
 class Soak:
-    """Rounds of asking, answering, dying and looking at what is left."""
+    """Rounds in which calls are asked about and answered, the server is killed, and the result is checked."""
 
     def __init__(self, host: Host, rng: random.Random) -> None:
         self.host = host
@@ -171,7 +171,7 @@ class Soak:
         self.fates: Counter[str] = Counter()
 
     async def round(self, number: int, before: list[Story]) -> list[Story]:
-        """See to the chats of the life before, then open others and let it end."""
+        """Check the chats of the server before, then open new ones and kill the server."""
         with self.host.life() as life:
             async with browser(life.url) as client:
                 for story in before:
@@ -189,7 +189,7 @@ class Soak:
         return story
 
     async def die(self, life: Life, client: httpx.AsyncClient, stories: list[Story]) -> None:
-        """All clients at once, and somewhere on the way the end."""
+        """Let all clients answer at once, and kill the server meanwhile."""
         if not all(story.asked for story in stories):
             self.fates["asking"] += 1
             life.died()
@@ -209,7 +209,7 @@ class Soak:
         return self.rng.choice(POINTS), self.rng.choice(stories).chat
 
     async def answer(self, act: Act, page: Page, story: Story) -> None:
-        """Answer without knowing what has happened, or after a look: then it is known what must come of it."""
+        """Answer without looking, or after a look at the history: then the outcome is known."""
         looked = self.rng.random() < 0.5
         pending: list[Json] = (await page.history())["pending"] if looked else []
         story.log.append(getattr(act, "__name__", "?"))
@@ -219,7 +219,7 @@ class Soak:
             assert {part["state"] for part in parts((await page.history())["messages"])} == {"output-available"}
 
     async def after(self, page: Page, story: Story) -> None:
-        """What was told, what comes of more answers, and that the chat goes on."""
+        """Check what was reported, that more answers change nothing, and that the chat goes on."""
         story.log.append("<restart>")
         try:
             story.asked = story.asked or await asked_again(page)
@@ -232,7 +232,7 @@ class Soak:
             raise AssertionError(f"{story.chat}, {', '.join(story.log)}: {error}") from error
 
 
-async def test_whatever_happens_a_call_is_executed_as_often_as_is_told(host: Host) -> None:
+async def test_a_call_is_executed_as_often_as_is_reported(host: Host) -> None:
     print(f"FAULT_SEED={SEED}")
     soak = Soak(host, random.Random(SEED))
     stories: list[Story] = []

@@ -19,7 +19,7 @@ SCHEMA = {
 
 
 class Clock:
-    """Time that passes when a test says so."""
+    """A clock that tests set."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -51,19 +51,19 @@ def asked(call: str = "c1", args: dict[str, Any] | None = None, **more: Any) -> 
 
 
 def asked_of_browser(call: str = "c1", **more: Any) -> PendingCall:
-    """A browser's call that a person is asked about first."""
+    """A browser call that needs an approval."""
     fields: dict[str, Any] = {"browser": True, "tool": "where", **more}
     return asked(call, **fields)
 
 
 def offered(call: str = "c1", **more: Any) -> PendingCall:
-    """A browser's call that nobody is asked about."""
+    """A browser call that needs no approval."""
     fields: dict[str, Any] = {"state": State.OFFERED, "ask": None, "grant": "never", **more}
     return asked_of_browser(call, **fields)
 
 
 def echo_of(call: PendingCall, **changed: Any) -> Echo:
-    """What an honest client repeats of a call, or one that changed something."""
+    """Return what a client repeats of a call; `changed` fields differ."""
     return Echo(call.message, call.tool, call.ask, call.input)._replace(**changed)
 
 
@@ -93,7 +93,7 @@ class GateInTest:
         return (await self.at(call, chat)).state
 
     async def audit(self, chat: str = CHAT) -> list[tuple[str, str, str]]:
-        """Who, the verdict and what came of it, line by line."""
+        """Return actor, verdict and outcome of every line of the audit."""
         return [(line.actor, line.verdict, line.outcome) for line in await self.lines(chat)]
 
     async def lines(self, chat: str = CHAT) -> list[AuditEntry]:

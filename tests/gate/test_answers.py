@@ -1,4 +1,4 @@
-"""What counts as an answer to a call: from whom, to what, with which arguments and outputs; and who comes late."""
+"""Which answers to a call count: by user, call, arguments and output; and late answers."""
 
 from typing import Any
 
@@ -83,7 +83,9 @@ async def test_what_does_not_answer_the_question_is_no_answer(
 @pytest.mark.parametrize(
     ("user", "chat", "call"), [("eve", CHAT, "c1"), (ANN, "other", "c1"), (ANN, CHAT, "c2"), ("", "", "")]
 )
-async def test_nobody_else_reaches_it(tested: GateInTest, user: str, chat: str, call: str) -> None:
+async def test_other_users_chats_and_messages_reach_no_call(
+    tested: GateInTest, user: str, chat: str, call: str
+) -> None:
     await tested.open(asked())
     with pytest.raises(NotFound, match=REFUSED):
         await tested.gate.settle(user, chat, call, YES)
@@ -179,16 +181,14 @@ async def test_a_no_after_the_yes_that_released_a_browser_call_is_late(tested: G
     ],
 )
 @pytest.mark.parametrize("call", [asked(), asked_of_browser(), offered()])
-async def test_who_comes_after_a_call_was_taken_back_is_told_why(
-    tested: GateInTest, call: PendingCall, why: str, words: str
-) -> None:
+async def test_a_late_answer_gets_the_reason(tested: GateInTest, call: PendingCall, why: str, words: str) -> None:
     await tested.open(call)
     [taken] = await tested.gate.void(ANN, CHAT, why)
     assert (taken.state, taken.outcome) == (State.VOID, why)
     for given in (YES, NO, HERE):
-        with pytest.raises(Conflict) as told:
+        with pytest.raises(Conflict) as refusal:
             await tested.gate.settle(ANN, CHAT, "c1", given)
-        assert told.value.message == words
+        assert refusal.value.message == words
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ async def test_an_answer_to_something_else_is_none(tested: GateInTest, changed: 
 
 
 @pytest.mark.parametrize(
-    ("said", "heard"),
+    ("issued", "echoed"),
     [
         ({"amount": 5.0}, {"amount": 5}),
         ({"amount": 12345678901234567890}, {"amount": 12345678901234567000}),
@@ -222,10 +222,10 @@ async def test_an_answer_to_something_else_is_none(tested: GateInTest, changed: 
     ],
 )
 async def test_arguments_are_compared_as_javascript_has_them(
-    tested: GateInTest, said: dict[str, Any], heard: dict[str, Any]
+    tested: GateInTest, issued: dict[str, Any], echoed: dict[str, Any]
 ) -> None:
-    call = await tested.open(asked(args=said))
-    settled = await tested.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call, input=heard)))
+    call = await tested.open(asked(args=issued))
+    settled = await tested.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(call, input=echoed)))
     assert settled.state is State.ANSWERED
 
 
@@ -279,9 +279,9 @@ async def test_a_browser_gets_the_edited_arguments(tested: GateInTest) -> None:
 )
 async def test_an_edit_that_does_not_fit_the_tool(tested: GateInTest, args: dict[str, Any], words: str) -> None:
     await tested.open(asked())
-    with pytest.raises(Unprocessable, match="These arguments do not fit the tool") as told:
+    with pytest.raises(Unprocessable, match="These arguments do not fit the tool") as refusal:
         await tested.gate.settle(ANN, CHAT, "c1", YES._replace(args=args))
-    assert words in told.value.message
+    assert words in refusal.value.message
     assert await tested.state() is State.ASKED
     assert (await tested.audit())[-1] == (ANN, "refused", "unprocessable")
 
@@ -298,5 +298,5 @@ async def test_an_edit_that_the_policy_forbids(store: GateStore) -> None:
     ("outcome", "words"),
     [("executed", "already answered"), ("", "already answered"), ("expired", "nobody answered in time")],
 )
-def test_the_words_for_who_is_late(outcome: str, words: str) -> None:
+def test_the_texts_for_late_answers(outcome: str, words: str) -> None:
     assert words in too_late_text(outcome)

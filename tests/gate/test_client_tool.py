@@ -330,9 +330,9 @@ MISTAKES: list[tuple[Callable[..., Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "said"), MISTAKES, ids=[function.__name__ for function, _ in MISTAKES])
-def test_a_mistake_is_told_with_its_place(function: Callable[..., Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+@pytest.mark.parametrize(("function", "message"), MISTAKES, ids=[function.__name__ for function, _ in MISTAKES])
+def test_the_error_of_a_mistake_names_its_place(function: Callable[..., Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         client_tool(function)
     line = function.__code__.co_firstlineno
     assert str(caught.value).startswith(f"@client_tool {function.__name__} ({__file__}:{line}) ")
@@ -351,7 +351,7 @@ def test_a_tool_cannot_be_called() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("play a track", "Play.", OBJECT), "a name has up to 64 letters"),
         (("x" * 65, "Play.", OBJECT), "a name has up to 64 letters"),
@@ -361,12 +361,12 @@ def test_a_tool_cannot_be_called() -> None:
         (("play", "Play.", OBJECT, {"type": "text"}), "output is no valid JSON schema: type: 'text'"),
     ],
 )
-def test_a_tool_of_schemas_is_checked(arguments: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_tool_of_schemas_is_checked(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         ClientTool(*arguments)
 
 
-async def test_adk_is_never_told_to_ask() -> None:
+async def test_adk_itself_never_asks() -> None:
     tool = ClientTool("play", "Play.", OBJECT, require_confirmation=True)
     assert await tool.asks({"track": 1}, NO_CONTEXT)
     assert not await tool.check_require_confirmation({"track": 1}, NO_CONTEXT)

@@ -289,15 +289,15 @@ UNSURE = "This call was cut off while it ran; whether it was executed is not kno
 
 
 @pytest.mark.parametrize("given", [YES, NO, HERE, YES._replace(args={"amount": 7})])
-async def test_a_call_whose_fate_is_unknown_is_not_run_again(tested: GateInTest, given: UncheckedAnswer) -> None:
+async def test_a_call_with_an_unknown_outcome_is_not_run_again(tested: GateInTest, given: UncheckedAnswer) -> None:
     await tested.put(State.UNKNOWN, outcome="unknown", answer=Answer(actor=ANN, at=1.0, approved=True))
-    with pytest.raises(Conflict) as told:
+    with pytest.raises(Conflict) as refusal:
         await tested.gate.settle(ANN, CHAT, "c1", given)
-    assert told.value.message == UNSURE
+    assert refusal.value.message == UNSURE
     assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is None
 
 
-async def test_unless_its_rule_and_the_one_who_asks_say_that_it_may(tested: GateInTest) -> None:
+async def test_an_unknown_call_is_run_again_if_its_rule_and_the_person_want_it(tested: GateInTest) -> None:
     answer = Answer(actor=ANN, at=1.0, approved=True)
     await tested.put(State.UNKNOWN, outcome="unknown", answer=answer, retry=True)
     for other in (NO, HERE, YES._replace(args={"amount": 7})):
@@ -311,7 +311,7 @@ async def test_unless_its_rule_and_the_one_who_asks_say_that_it_may(tested: Gate
     assert sum(claim is not None for claim in claims) == 1
 
 
-async def test_a_second_try_that_is_taken_back_leaves_the_fate_unknown(tested: GateInTest) -> None:
+async def test_a_retry_that_is_withdrawn_leaves_the_outcome_unknown(tested: GateInTest) -> None:
     """The first one may have done it."""
     await tested.put(State.UNKNOWN, outcome="unknown", answer=Answer(actor=ANN, at=1.0, approved=True), retry=True)
     await tested.gate.settle(ANN, CHAT, "c1", YES, retry=True)

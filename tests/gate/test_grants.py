@@ -1,4 +1,4 @@
-"""What time does to a call, and what a yes for longer covers and releases."""
+"""Expiry of calls, and which calls a standing approval covers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -145,7 +145,7 @@ async def test_the_timeout_of_the_settings_and_that_of_a_rule(store: GateStore) 
 
 
 @pytest.mark.parametrize(("scope", "elsewhere"), [("once", "ask"), ("chat", "ask"), ("always", "allow")])
-async def test_how_far_a_yes_reaches(tested: GateInTest, scope: Any, elsewhere: str) -> None:
+async def test_which_later_calls_an_approval_covers(tested: GateInTest, scope: Any, elsewhere: str) -> None:
     await tested.open(asked())
     await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope=scope))
     here = await tested.gate.decide(ANN, CHAT, "pay", {"amount": 900}, asks=True)

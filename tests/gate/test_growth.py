@@ -1,4 +1,4 @@
-"""What the gate reads does not grow with calls that are over or that belong to other chats."""
+"""The work of the gate does not grow with calls that are over or that belong to other chats."""
 
 from adkwire.gate.records import OVER, UncheckedAnswer
 from adkwire.stores.memory.gate import OVER_STATES
@@ -7,7 +7,7 @@ from tests.stores.steps import Steps
 
 
 async def live_through(tested: GateInTest, numbers: range) -> None:
-    """Calls in this chat that are executed, and calls in other chats that wait and expire later."""
+    """Add calls of this chat that are executed, and calls of other chats that are pending and expire later."""
     for number in numbers:
         await tested.open(asked(f"done {number}"))
         await tested.gate.settle(ANN, CHAT, f"done {number}", UncheckedAnswer(approved=True))

@@ -27,8 +27,8 @@ from tests.server.hostile_histories import (
     History,
     World,
     histories,
+    request_of,
     single_lies,
-    told,
     variants,
 )
 from tests.server.hostile_page import REFUSED, Message, output, verdict
@@ -43,7 +43,7 @@ LIMITS = InputLimits(20, 1_000_000, 1_000_000)
 
 @dataclass
 class House:
-    """A bridge with calls that wait, in chats of two users."""
+    """A bridge with pending calls in chats of two users."""
 
     folder: Path
     tried: set[str] = field(default_factory=set[str])
@@ -51,7 +51,7 @@ class House:
     stale: bool = True
 
     async def open(self) -> None:
-        """Have the calls made, unless they wait already."""
+        """Make the calls, unless they are already pending."""
         if not self.stale:
             return
         self.till, self.store = Till(), MemoryGateStore()
@@ -67,15 +67,18 @@ class House:
         self.stale = False
 
     async def _asked(self, user: str, chat: str) -> list[Message]:
-        said: Message = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": ASKED}]}
-        return [said, plain(fold(map(decode_chunk, await self.send(user, {"id": chat, "messages": [said]}))))]
+        user_message: Message = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": ASKED}]}
+        return [
+            user_message,
+            plain(fold(map(decode_chunk, await self.send(user, {"id": chat, "messages": [user_message]})))),
+        ]
 
     async def send(self, user: str, body: dict[str, Any]) -> list[bytes]:
         """A request, the way the server takes it."""
         run = await self.bridge.start(user, decode_request(json.dumps(body).encode(), LIMITS))
-        told = [raw async for batch in self.bridge.reading(run).batches for raw in batch.entries]
+        entries = [raw async for batch in self.bridge.reading(run).batches for raw in batch.entries]
         await asyncio.gather(*self.bridge._ownership._tasks._running)
-        return told
+        return entries
 
     async def rows(self) -> list[list[CallRow]]:
         return [await self.store.calls(*place) for place in PLACES]
@@ -83,7 +86,7 @@ class House:
     async def try_all(self, made_up: Iterable[History]) -> None:
         """Send histories; after each of them every call waits as it did before."""
         for history in made_up:
-            user, body = told(self.world, history)
+            user, body = request_of(self.world, history)
             if (made_up_so := json.dumps([user, body])) in self.tried:
                 continue
             self.tried.add(made_up_so)
@@ -99,15 +102,15 @@ class House:
         return last.get("errorText") or last["type"]
 
     async def answer(self, user: str, chat: str) -> None:
-        """What an honest client sends when its user has decided everything."""
-        said, answer = self.world.messages[user, chat]
+        """Return the request of an honest client when all calls are answered."""
+        user_message, answer = self.world.messages[user, chat]
         pay, once, _, where, music = (part for part in answer["parts"] if "toolCallId" in part)
         place = {"latitude": 1.5, "longitude": 2}
         parts = [verdict(pay), verdict(once, approved=False), output(verdict(where), place), output(music, {"x": 1})]
-        await self.send(user, {"id": chat, "messages": [said, {**answer, "parts": parts}]})
+        await self.send(user, {"id": chat, "messages": [user_message, {**answer, "parts": parts}]})
 
     async def answer_all(self) -> None:
-        """The honest answers still count, and once."""
+        """Send the honest answers: each still counts once."""
         for place in PLACES * 2:
             await self.answer(*place)
         await self.bridge.close()

@@ -1,4 +1,4 @@
-"""Somebody else is faster between a look and a move, or the store fails behind one."""
+"""Another task is faster between reading a call and moving it, or the store fails after a move."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -21,7 +21,7 @@ HUGE = 10**400
 
 
 def outcome(when: Any, **args: Any) -> str:
-    """What a condition comes to: an `allow` rule shows whether it holds, a `deny` rule whether it could be judged."""
+    """Return whether a condition holds (by an `allow` rule) or cannot be judged (by a `deny` rule)."""
     allowed = Rule("t", "allow", when=when).applies("t", args)
     denied = Rule("t", "deny", when=when).applies("t", args)
     assert denied or not allowed
@@ -230,14 +230,14 @@ class TestDecide:
         assert policy.decide("Pay_bill", {"amount": 9}, asks=True) == Decision("deny", rule="rule 3: *")
 
     def test_everything_a_rule_says_is_in_the_decision(self) -> None:
-        said: dict[str, Any] = {"grant": "never", "timeout": 60, "hint": "h", "reason": "r", "retry": True}
-        decision = Policy([Rule("t", "ask", **said)]).decide("t", {}, asks=False)
-        assert decision == Decision("ask", **said, rule="rule 1: t")
+        message: dict[str, Any] = {"grant": "never", "timeout": 60, "hint": "h", "reason": "r", "retry": True}
+        decision = Policy([Rule("t", "ask", **message)]).decide("t", {}, asks=False)
+        assert decision == Decision("ask", **message, rule="rule 1: t")
 
     def test_lists_come_after_the_rules_and_the_strictest_first(self) -> None:
         policy = Policy([Rule("a", "allow")], auto_approve=["*"], require_approval=["a", "b", "c"], deny=("a", "b"))
-        told = {tool: policy.decide(tool, {}, asks=True) for tool in "abcd"}
-        assert {tool: (each.action, each.rule) for tool, each in told.items()} == {
+        decisions = {tool: policy.decide(tool, {}, asks=True) for tool in "abcd"}
+        assert {tool: (each.action, each.rule) for tool, each in decisions.items()} == {
             "a": ("allow", "rule 1: a"),
             "b": ("deny", "deny: b"),
             "c": ("ask", "require_approval: c"),
@@ -349,7 +349,7 @@ class TestProperties:
 
 class TestMistakesInPython:
     @pytest.mark.parametrize(
-        ("given", "said"),
+        ("given", "message"),
         [
             ({"tool": ""}, 'tool is ""; expected one tool\'s name or a glob, without spaces'),
             ({"tool": "a, b"}, 'tool is "a, b"; expected one tool\'s name or a glob, without spaces'),
@@ -379,13 +379,13 @@ class TestMistakesInPython:
             ),
         ],
     )
-    def test_a_rule_says_what_is_wrong(self, given: dict[str, Any], said: str) -> None:
+    def test_a_rule_says_what_is_wrong(self, given: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigError) as error:
             Rule(**dict[str, Any]({"tool": "t", "action": "ask"}) | given)
-        assert str(error.value) == said
+        assert str(error.value) == message
 
     @pytest.mark.parametrize("timeout", [0, -1, -0.0, math.nan, math.inf, True, "60", 10**12, HUGE])
-    def test_timeouts_are_positive_and_of_this_world(self, timeout: Any) -> None:
+    def test_timeouts_are_positive_and_at_most_ten_years(self, timeout: Any) -> None:
         with pytest.raises(ConfigError, match=r"^timeout is .*; expected seconds, more than 0 and at most 315360000"):
             Rule("t", "ask", timeout=timeout)
 
@@ -404,7 +404,7 @@ class TestMistakesInPython:
         with pytest.raises(ConfigError, match=f'^when "a": {operator}: value is .*; expected a text, a finite number'):
             Rule("t", "ask", when={"a": {operator: value}})
 
-    def test_an_unknown_operator_tells_how_to_reach_a_nested_argument(self) -> None:
+    def test_the_error_of_an_unknown_operator_shows_a_nested_argument(self) -> None:
         with pytest.raises(ConfigError) as error:
             Rule("t", "ask", when={"to": {"city": "Oslo"}})
         assert str(error.value) == (
@@ -485,7 +485,7 @@ def written(folder: Path, name: str, text: str | bytes) -> Path:
 
 
 def complaint(path: Path) -> str:
-    """What is said about a file, after its name."""
+    """Return the error about a file, without its name."""
     with pytest.raises(ConfigError) as error:
         Policy.load(path)
     text = str(error.value)
@@ -520,7 +520,7 @@ class TestFiles:
         assert Policy.load(written(tmp_path, "p.yaml", text)).rules[1] == Rule("b", "ask", hint="h")
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ('rules = ["x"]', 'unknown key "rules"; expected one of rule, deny, require_approval, auto_approve'),
             ('deny = "x"', 'deny is "x"; expected a list'),
@@ -553,12 +553,12 @@ class TestFiles:
             (f"[[rule]]\ntimeout = 0x{'f' * 9000}\ntool = 'x'\naction = 'ask'", None),
         ],
     )
-    def test_mistakes_in_toml(self, text: str, said: str | None, tmp_path: Path) -> None:
-        told = complaint(written(tmp_path, "p.toml", text))
-        assert said is None or told == said
+    def test_mistakes_in_toml(self, text: str, message: str | None, tmp_path: Path) -> None:
+        decisions = complaint(written(tmp_path, "p.toml", text))
+        assert message is None or decisions == message
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("- tool: x", "is a list; expected keys with values"),
             ("hello", 'is "hello"; expected keys with values'),
@@ -587,9 +587,9 @@ class TestFiles:
             ("rule:\n- {tool: x, action: ask, when: {a: {eq: &a [*a]}}}", "is nested too deeply"),
         ],
     )
-    def test_mistakes_in_yaml(self, text: str, said: str | None, tmp_path: Path) -> None:
-        told = complaint(written(tmp_path, "p.yaml", text))
-        assert said is None or told == said
+    def test_mistakes_in_yaml(self, text: str, message: str | None, tmp_path: Path) -> None:
+        decisions = complaint(written(tmp_path, "p.yaml", text))
+        assert message is None or decisions == message
 
     def test_yaml_runs_nothing(self, tmp_path: Path) -> None:
         mark = tmp_path / "mark"
@@ -610,8 +610,8 @@ class TestFiles:
 
     @pytest.mark.parametrize("name", ["policy", "policy.json", ".toml"])
     def test_the_name_says_the_form(self, name: str, tmp_path: Path) -> None:
-        told = complaint(written(tmp_path, name, TOML))
-        assert told == "expected a file whose name ends in .toml, .yaml, .yml"
+        decisions = complaint(written(tmp_path, name, TOML))
+        assert decisions == "expected a file whose name ends in .toml, .yaml, .yml"
 
 
 def test_a_policy_needs_neither_adk_nor_an_event_loop() -> None:

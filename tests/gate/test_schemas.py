@@ -22,7 +22,7 @@ def test_a_value_that_fits_has_no_problem(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({}, "'latitude' is a required property"),
         ({"latitude": "5"}, "latitude: '5' is not of type 'number'"),
@@ -32,8 +32,8 @@ def test_a_value_that_fits_has_no_problem(value: object) -> None:
         ("line\nbreak", "'line\\nbreak' is not of type 'object'"),
     ],
 )
-def test_the_first_problem_is_told_with_its_place(value: object, said: str) -> None:
-    assert problem(value, PLACE) == said
+def test_the_first_problem_has_its_place(value: object, message: str) -> None:
+    assert problem(value, PLACE) == message
 
 
 def test_without_a_schema_everything_fits() -> None:
@@ -48,15 +48,15 @@ def test_true_is_not_one() -> None:
 
 
 def test_a_problem_with_a_large_value_still_says_what_it_is() -> None:
-    said = problem("x" * 100_000, {"type": "integer"})
-    assert said is not None
-    assert len(said) < 300
-    assert said.endswith("is not of type 'integer'")
+    message = problem("x" * 100_000, {"type": "integer"})
+    assert message is not None
+    assert len(message) < 300
+    assert message.endswith("is not of type 'integer'")
 
 
-def test_a_value_of_many_lines_is_told_in_one() -> None:
-    said = problem({"a": 1}, {"properties": {"a": {"enum": ["x\n\ny"]}}})
-    assert said == "a: 1 is not one of ['x\\n\\ny']"
+def test_a_value_of_many_lines_is_quoted_in_one_line() -> None:
+    message = problem({"a": 1}, {"properties": {"a": {"enum": ["x\n\ny"]}}})
+    assert message == "a: 1 is not one of ['x\\n\\ny']"
 
 
 UNUSABLE: list[Any] = [
@@ -72,9 +72,9 @@ UNUSABLE: list[Any] = [
 
 @pytest.mark.parametrize("schema", UNUSABLE)
 def test_an_unusable_schema_takes_nothing_and_raises_nothing(schema: dict[str, Any]) -> None:
-    said = problem("text", schema)
-    assert said
-    assert "\n" not in said
+    message = problem("text", schema)
+    assert message
+    assert "\n" not in message
 
 
 def test_a_value_may_be_nested_as_deeply_as_it_likes() -> None:
@@ -92,8 +92,8 @@ def test_a_number_may_be_as_large_as_it_likes() -> None:
 
 def test_a_file_is_not_read(tmp_path: Path) -> None:
     (file := tmp_path / "schema.json").write_text("{}")
-    said = problem("text", {"$ref": file.as_uri()})
-    assert said == f"the schema refers to {file.as_uri()!r}, which is not in it; nothing is fetched"
+    message = problem("text", {"$ref": file.as_uri()})
+    assert message == f"the schema refers to {file.as_uri()!r}, which is not in it; nothing is fetched"
 
 
 def test_nothing_is_fetched() -> None:
@@ -110,14 +110,14 @@ def test_nothing_is_fetched() -> None:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/schema.json"
-        said = [problem("text", {key: url}) for key in ("$ref", "$dynamicRef")]
+        message = [problem("text", {key: url}) for key in ("$ref", "$dynamicRef")]
         server.shutdown()
         thread.join()
-    assert all(one and "nothing is fetched" in one for one in said)
+    assert all(one and "nothing is fetched" in one for one in message)
     assert asked == []
 
 
-def test_a_mistake_in_a_schema_is_told_with_its_place() -> None:
+def test_a_mistake_in_a_schema_has_its_place() -> None:
     assert mistake(PLACE) is None
     assert mistake({"properties": {"a": {"type": "text"}}}) == (
         "properties.a.type: 'text' is not valid under any of the given schemas"

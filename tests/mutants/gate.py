@@ -10,7 +10,7 @@ MUTANTS = [
         "gate/client_tool.py",
         "        return False\n\n    async def asks(",
         "        return self.require_confirmation is True\n\n    async def asks(",
-        "gate/test_client_tool.py::test_adk_is_never_told_to_ask",
+        "gate/test_client_tool.py::test_adk_itself_never_asks",
     ),
     Mutant(
         "a condition that fails opens the gate",
@@ -234,7 +234,7 @@ MUTANTS = [
         "gate/gate.py",
         'call.chat if scope == "chat" else ""',
         '""',
-        "gate/test_grants.py::test_how_far_a_yes_reaches",
+        "gate/test_grants.py::test_which_later_calls_an_approval_covers",
     ),
     Mutant(
         "what cannot be judged is allowed",

@@ -274,7 +274,7 @@ MUTANTS = [
         "live/conversations.py",
         "        return conversation is not None and stop.why not in (",
         "        return conversation is None and stop.why not in (",
-        "live/test_workers.py::test_a_wish_to_go_on_elsewhere_leaves_what_is_current_words",
+        "live/test_workers.py::test_a_wish_to_go_on_elsewhere_leaves_what_is_being_said",
     ),
     Mutant(
         "the conversation stays at the other worker",

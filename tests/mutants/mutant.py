@@ -1,12 +1,13 @@
-"""What a mutant is."""
+"""The form of a mutant."""
 
 from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """In `file`, `old` is replaced by `new`; one of `tests`, named from tests/ on and parted by blanks, must fail.
+    """A change of the source, `old` to `new` in `file`, after which one of `tests` must fail.
 
-    `file` is named from src/adkwire/ on; one in `web/`, of which the page is built anew, from the repository on.
+    `file` is relative to src/adkwire/, or to the repository if it is in `web/`: then the page is built again. `tests`
+    are relative to tests/ and separated by spaces.
     """
 
     name: str

@@ -50,7 +50,7 @@ MUTANTS = [
         "server/sockets/requests.py",
         "            request.leave()\n",
         "            self.abort(request.id)\n            request.leave()\n",
-        "server/sockets/test_chat.py::test_going_away_does_not_stop",
+        "server/sockets/test_chat.py::test_a_lost_socket_does_not_stop_the_run",
     ),
     Mutant(
         "abort stops the other requests",
@@ -99,14 +99,14 @@ MUTANTS = [
         "server/limits.py",
         "            self._quota.give_back(self._user)\n",
         "",
-        "server/test_limits.py::test_slots_are_given_back",
+        "server/test_limits.py::test_released_slots_can_be_taken_again",
     ),
     Mutant(
         "a slow reader is never cut",
         "server/sockets/outbox.py",
         "                limit.reschedule(due)\n",
         "",
-        "server/sockets/test_outbox.py::test_who_takes_nothing_is_given_up",
+        "server/sockets/test_outbox.py::test_a_client_that_reads_nothing_ends_the_outbox",
     ),
     Mutant(
         "any token opens a socket",

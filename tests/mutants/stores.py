@@ -9,21 +9,21 @@ MUTANTS = [
         "        number = self._numbers.get((user, chat), {}).get(call)\n",
         "        chats = [calls for (_, where), calls in self._numbers.items() if where == chat]\n"
         "        number = next((calls[call] for calls in chats if user and call in calls), None)\n",
-        "gate/test_answers.py::test_nobody_else_reaches_it",
+        "gate/test_answers.py::test_other_users_chats_and_messages_reach_no_call",
     ),
     Mutant(
         "user not part of the key in sqlite",
         "stores/sqlite/gate.py",
         '"WHERE user = ? AND chat = ? AND call = ?", user, chat, call)',
         '"WHERE chat = ? AND call = ?", chat, call)',
-        "gate/test_answers.py::test_nobody_else_reaches_it",
+        "gate/test_answers.py::test_other_users_chats_and_messages_reach_no_call",
     ),
     Mutant(
         "chat not part of the key",
         "stores/sqlite/gate.py",
         '"WHERE user = ? AND chat = ? AND call = ?", user, chat, call)',
         '"WHERE user = ? AND call = ?", user, call)',
-        "gate/test_answers.py::test_nobody_else_reaches_it",
+        "gate/test_answers.py::test_other_users_chats_and_messages_reach_no_call",
     ),
     Mutant(
         "everybody's calls are waiting",
@@ -226,7 +226,7 @@ MUTANTS = [
         "stores/sqlite/signals.py",
         '            except Exception:\n                logger.exception("messages',
         '            except sqlite3.Warning:\n                logger.exception("messages',
-        "stores/test_outages.py::test_listeners_hear_on_after_a_bug_in_the_look",
+        "stores/test_outages.py::test_listeners_go_on_after_a_bug_while_reading_messages",
     ),
     Mutant(
         "a bug in a beat stops the heart",
@@ -240,6 +240,6 @@ MUTANTS = [
         "stores/memory/signals.py",
         "            if len(self._shared.last_holders) > MAX_LAST_HOLDERS:\n",
         "            if False:\n",
-        "stores/test_memory.py::test_of_leases_that_were_released_long_ago_nobody_is_known",
+        "stores/test_memory.py::test_leases_that_were_released_long_ago_have_no_last_holder",
     ),
 ]

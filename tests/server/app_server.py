@@ -20,7 +20,7 @@ from tests.support.chats import scripted, settings
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that says when it is up."""
+    """A uvicorn server with an event that is set when it is up."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -47,7 +47,7 @@ class Site:
         return (await self.client.get("/api/chats")).json()
 
     async def raw(self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes = b"") -> "Reply":
-        """Send exactly this, with no header that is not given."""
+        """Send exactly this request, without default headers."""
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "connection: close"]
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -61,7 +61,7 @@ class Site:
 
 
 class Reply(NamedTuple):
-    """What came back, as it was."""
+    """A response, as it was received."""
 
     status: int
     headers: dict[str, str]
@@ -72,7 +72,7 @@ class Reply(NamedTuple):
 
 
 def as_reply(data: bytes) -> Reply:
-    """The bytes of a response, read."""
+    """Parse the bytes of a response."""
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -125,7 +125,7 @@ def message(text: str = "hello", message_id: str = "u1") -> dict[str, Any]:
 
 
 def body(text: str = "hello", *, chat: str = "chat", message_id: str = "u1", **more: Any) -> dict[str, Any]:
-    """What `DefaultChatTransport` posts."""
+    """Return the body that `DefaultChatTransport` posts."""
     return {"id": chat, "trigger": "submit-message", "messages": [message(text, message_id)], **more}
 
 
@@ -169,12 +169,12 @@ def kinds(text: str) -> list[str]:
     return [chunk["type"] for chunk in chunks(text)]
 
 
-def said(text: str) -> str:
+def answer_text(text: str) -> str:
     return "".join(chunk["delta"] for chunk in chunks(text) if chunk["type"] == "text-delta")
 
 
 def assert_error(reply: "httpx.Response | Reply", status: int, code: str | None = None) -> dict[str, str]:
-    """A refusal: the right status, one form, a sentence, no traceback."""
+    """Check that a response is an error with this status, a message and no traceback."""
     assert (reply.status if isinstance(reply, Reply) else reply.status_code) == status
     assert reply.headers["content-type"] == "application/json"
     answer = reply.json()

@@ -38,7 +38,7 @@ async def site(open_site: Open) -> Site:
 
 @pytest.fixture(scope="module")
 async def shared_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    """One server for all tests of a module that only ask."""
+    """One server for all tests of a module that change nothing."""
     async with opened(tmp_path_factory.mktemp("shared"), db="memory:") as site:
         assert (await site.client.post("/api/chat", json=body(chat="kept"))).status_code == 200
         yield site

@@ -34,7 +34,7 @@ def get_weather(city: str) -> dict[str, str]:
 
 @dataclass
 class Till:
-    """A tool that asks first."""
+    """A payment tool that needs an approval."""
 
     paid: list[int] = field(default_factory=list[int])
 
@@ -74,7 +74,7 @@ class Page:
 
     @property
     def requests(self) -> list[GeminiRequest]:
-        """What Gemini was asked in this chat."""
+        """The requests to Gemini in this chat."""
         return self.server.gemini.requests[self.first :]
 
     @property
@@ -82,13 +82,13 @@ class Page:
         return self.held[-1]
 
     def body(self, text: str, *more: dict[str, Any]) -> dict[str, Any]:
-        said = message(text, f"u{len(self.held)}")
-        said["parts"] += more
-        self.held.append(said)
+        user_message = message(text, f"u{len(self.held)}")
+        user_message["parts"] += more
+        self.held.append(user_message)
         return {"id": self.id, "messages": self.held}
 
     async def say_and_stop(self, text: str = "hello") -> None:
-        """Stop as soon as the first word is there; returns when Gemini has noticed, and the stream is over."""
+        """Send a message and stop at its first text; return when the connection to Gemini and the stream have ended."""
         client = self.server.site.client
         async with asyncio.timeout(PATIENCE), client.stream("POST", self.api, json=self.body(text)) as response:
             body = ""
@@ -138,7 +138,7 @@ async def open_gemini_server(folder: Path, **given: Any) -> AsyncGenerator[Gemin
                 yield GeminiServer(site, gemini, till, replies)
 
 
-def told(page: Page, request: int = -1) -> list[tuple[str, str]]:
+def texts_sent(page: Page, request: int = -1) -> list[tuple[str, str]]:
     """Role and text of what Gemini was given, without its thoughts."""
     contents = page.requests[request].contents
     return [(content["role"], "".join(map(_spoken, content["parts"]))) for content in contents]

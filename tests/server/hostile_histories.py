@@ -29,12 +29,12 @@ VARIANTS = SHIFTS * (len(PLACES) + 1)
 
 @dataclass(frozen=True)
 class World:
-    """What there really is, by place: the user's message and the assistant's, whose calls wait."""
+    """The real messages by place: the user's and the assistant's, whose calls are pending."""
 
     messages: dict[tuple[str, str], list[Message]]
 
     def seen_from(self, place: int) -> "View":
-        """What there is, what is in this place first."""
+        """Return all messages, those of this place first."""
         messages = [self.messages[PLACES[(place + more) % len(PLACES)]] for more in range(len(PLACES))]
         parts = [part for _, answer in messages for part in answer["parts"] if "toolCallId" in part]
         asks = [part["approval"]["id"] for part in parts if part.get("approval")]
@@ -51,7 +51,7 @@ class View(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One lie: a field and what it says. A number where an id belongs stands for a real id."""
+    """One changed field and its value. A number in the place of an id stands for a real id."""
 
     field: str
     value: Any
@@ -154,20 +154,20 @@ histories = st.builds(
 
 
 def single_lies() -> Iterator[History]:
-    """Each answer to each call with one thing in it that is not so."""
+    """Return each answer to each call with one wrong field."""
     for call, answer, lie in itertools.product(range(5), ANSWERS, LIES):
         yield History(0, 0, "assistant", [FakePart(call, answer, [lie])], [], {}, single=False)
 
 
 def variants(history: History) -> Iterator[History]:
-    """The same lies in every place, about other calls."""
+    """Return the same changes in every place, about other calls."""
     for place in range(len(PLACES) + 1):
         for shift in range(SHIFTS):
             parts = [part._replace(call=part.call + shift) for part in history.parts]
             yield history._replace(place=place, parts=parts)
 
 
-def told(world: World, history: History) -> tuple[str, dict[str, Any]]:
+def request_of(world: World, history: History) -> tuple[str, dict[str, Any]]:
     """The request of a recipe in this world: who sends it, and what."""
     user, chat = PLACES[history.place] if history.place < len(PLACES) else ("ann", "nowhere")
     view = world.seen_from(history.place)
@@ -227,7 +227,7 @@ def _pointed_at(real: Sequence[Any], value: Any) -> Any:
 
 
 def _may_count(world: World, place: tuple[str, str], message: Message, part: Part) -> bool:
-    """Whether it is what a rightful user could have answered; where in doubt, it is."""
+    """Return True if a history may be an answer that the user could have given."""
     if place not in world.messages or message["id"] != world.messages[place][-1]["id"]:
         return False
     return any(_answers(call, part) for call in _waiting(world.messages[place][-1]))

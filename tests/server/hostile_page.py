@@ -1,4 +1,4 @@
-"""A user's page, as a stock client keeps it: it repeats what it was sent, and can be made to lie."""
+"""A user's page with a stock client: it repeats what it was sent, and can send forged parts."""
 
 import asyncio
 import copy
@@ -30,7 +30,7 @@ Message = dict[str, Any]
 
 
 def by_header(connection: HTTPConnection) -> User:
-    """Whoever the request says it is."""
+    """Return the user that the request header names."""
     if not (name := connection.headers.get("x-user")):
         raise Unauthorized("Who are you?")
     return User(name)
@@ -73,7 +73,7 @@ class Page:
 
     @property
     def executed(self) -> list[Line]:
-        """What the tools did in this chat."""
+        """The executions of tools in this chat."""
         return [line for line in self.till.ledger if (line.user, line.chat) == (self.user, self.chat)]
 
     @property
@@ -103,7 +103,7 @@ class Page:
         return self.last
 
     def body(self, *parts: Part, **more: Any) -> dict[str, Any]:
-        """What the page posts: all messages, the last one with these parts in place of the calls with their ids."""
+        """Return the body of a post: all messages, the last one with these parts in the place of its calls."""
         return {"id": self.chat, "trigger": "submit-message", "messages": self.with_parts(*parts), **more}
 
     def with_parts(self, *parts: Part) -> list[Message]:
@@ -174,7 +174,7 @@ def output(part: Part, value: Any) -> Part:
 
 
 def assert_refused(reply: httpx.Response, message_id: str, text: str = REFUSED) -> None:
-    """The stream of a refusal: the same for whatever was wrong, and no word more."""
+    """Check that a stream is a refusal, which is the same for every reason."""
     assert reply.status_code == 200, reply.text
     assert chunks(reply.text) == [{"type": "start", "messageId": message_id}, {"type": "error", "errorText": text}], (
         reply.text
@@ -188,7 +188,7 @@ async def assert_waits(page: Page, *tools: str) -> None:
 
 
 async def assert_one_line_more(page: Page, before: list[dict[str, Any]]) -> None:
-    """The attempt, and nothing else, stands in the audit."""
+    """Check that the audit has one more line, about the attempt."""
     after = await page.audit()
     assert after[: len(before)] == before
     assert [(line["actor"], line["verdict"]) for line in after[len(before) :]] == [(page.user, "refused")]

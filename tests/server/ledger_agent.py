@@ -49,7 +49,7 @@ class Line(NamedTuple):
 
 
 class Place(TypedDict):
-    """Where a device is."""
+    """The position of a device."""
 
     latitude: float
     longitude: float
@@ -137,7 +137,7 @@ class Till:
         self.ledger.append(Line(context.user_id, context.session.id, context.function_call_id or "", tool, args))
 
     def _script(self, request: LlmRequest) -> Iterable[Step]:
-        at, text = _last_said(request.contents)
+        at, text = _last_user_text(request.contents)
         steps: list[list[dict[str, Any]]] = json.loads(text) if text.startswith("[") else []
         index = sum(content.role == "model" for content in request.contents[at:])
         if index < len(steps):
@@ -149,17 +149,17 @@ class Till:
 
 
 def calls(*wanted: tuple[str, dict[str, Any]] | str) -> str:
-    """What the user types to have these calls made in one step."""
+    """Return the text that makes the model do these calls in one step."""
     nothing: dict[str, Any] = {}
     pairs = [(one, nothing) if isinstance(one, str) else one for one in wanted]
     return json.dumps([[{"name": name, "args": args} for name, args in pairs]])
 
 
 PAY = calls(("pay", PAYMENT))
-"""What the user types to have one payment asked for."""
+"""The text that makes the model call one payment that needs an approval."""
 
 
-def _last_said(contents: Sequence[types.Content]) -> tuple[int, str]:
+def _last_user_text(contents: Sequence[types.Content]) -> tuple[int, str]:
     for index in range(len(contents) - 1, -1, -1):
         for part in contents[index].parts or ():
             if contents[index].role == "user" and part.text:
@@ -168,6 +168,6 @@ def _last_said(contents: Sequence[types.Content]) -> tuple[int, str]:
 
 
 def _outcome(contents: Sequence[types.Content]) -> str:
-    """What the model reads of its calls, word for word."""
+    """Return the results of the calls as the model gets them."""
     found = [part.function_response for content in contents for part in content.parts or ()]
     return "; ".join(f"{each.name} {json.dumps(each.response, sort_keys=True)}" for each in found if each) or "ok"

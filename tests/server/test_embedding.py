@@ -1,4 +1,4 @@
-"""The router inside somebody else's app, the page, and what operators ask."""
+"""The router in another app, the page, and the routes for operators."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ from google.adk.workflow import START, BaseNode, Workflow
 
 from adkwire import Bridge, Settings, User, create_app
 from adkwire.testing import Say, ScriptedModel
-from tests.server.app_server import assert_error, body, said, serving
+from tests.server.app_server import answer_text, assert_error, body, serving
 from tests.server.conftest import Open
 from tests.support.chats import AGENT, scripted, settings
 
@@ -62,7 +62,7 @@ async def test_in_another_app(tmp_path: Path, first: bool) -> None:
     app = somebody_elses(bridge, first=first, started=started)
     async with app.router.lifespan_context(app), serving(app) as site:
         assert started == ["theirs"]
-        assert said((await site.client.post("/api/chat", json=body())).text) == "ok"
+        assert answer_text((await site.client.post("/api/chat", json=body())).text) == "ok"
         assert (await site.client.get("/api/orders")).json() == {"orders": "none"}
         assert (await site.client.options("/api/orders")).json() == {"options": "theirs"}
         assert (await site.client.get("/api/orders", headers={"host": "evil.com"})).status_code == 200
@@ -90,7 +90,7 @@ async def test_two_bridges_in_one_app_under_their_own_prefixes(tmp_path: Path) -
         app.include_router(bridge.router(), prefix=f"/{name}")
     async with serving(app) as site:
         for name in bridges:
-            assert said((await site.client.post(f"/{name}/api/chat", json=body())).text) == f"I am {name}"
+            assert answer_text((await site.client.post(f"/{name}/api/chat", json=body())).text) == f"I am {name}"
     for bridge in bridges.values():
         await bridge.close()
 
@@ -100,7 +100,7 @@ async def test_create_app_takes_a_bridge(tmp_path: Path) -> None:
     app = create_app(bridge)
     assert app.state.bridge is bridge
     async with serving(app) as site:
-        assert said((await site.client.post("/api/chat", json=body())).text) == "ok"
+        assert answer_text((await site.client.post("/api/chat", json=body())).text) == "ok"
     await bridge.close()
 
 
@@ -143,7 +143,7 @@ async def test_info(open_site: Open) -> None:
     assert info["limits"]["bodyBytes"] == Settings().max_body_bytes
 
 
-async def test_info_says_how_to_talk(open_site: Open) -> None:
+async def test_info_has_the_audio_formats(open_site: Open) -> None:
     site = await open_site(ScriptedModel(turns=[[]]), live_grace=7, audio_per_second=55)
     info: dict[str, Any] = (await site.client.get("/api/info")).json()
     sound = {"channels": 1, "bitDepth": 16, "encoding": "pcm_s16le"}
@@ -154,7 +154,7 @@ async def test_info_says_how_to_talk(open_site: Open) -> None:
 
 
 class Silent(BaseLlm):
-    """A model without a live side."""
+    """A model without a live connection."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -170,7 +170,7 @@ class Silent(BaseLlm):
     ],
     ids=["model", "workflow"],
 )
-async def test_info_offers_no_talk_with_what_cannot(target: BaseNode, tmp_path: Path) -> None:
+async def test_info_has_no_live_mode_without_a_live_model(target: BaseNode, tmp_path: Path) -> None:
     async with serving(create_app(target, settings=settings(tmp_path))) as site:
         info = (await site.client.get("/api/info")).json()
     assert ("live" in info["modes"], info["audio"]) == (False, None)
@@ -229,5 +229,5 @@ async def test_a_request_without_a_server_behind_it(tmp_path: Path) -> None:
     """As other people's tests do it: in process, without a lifespan."""
     app = create_app(scripted(ScriptedModel(turns=[[Say("ok")]])), settings=settings(tmp_path))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-        assert said((await client.post("/api/chat", json=body())).text) == "ok"
+        assert answer_text((await client.post("/api/chat", json=body())).text) == "ok"
     await app.state.bridge.close()

@@ -51,18 +51,18 @@ async def test_the_continuation_runs_when_the_answer_is_acknowledged(tmp_path: P
         async with site.client.stream("GET", "/api/chat/chat/stream") as stream:
             assert stream.status_code == 200
             counter.may_speak.set()
-            told = [json.loads(line[6:]) async for line in stream.aiter_lines() if line.startswith("data: {")]
+            received = [json.loads(line[6:]) async for line in stream.aiter_lines() if line.startswith("data: {")]
         # Whole, for a page that has nothing of the message: what was asked, then what came of it.
-        kinds = [chunk["type"] for chunk in told]
-        assert told[0] == asked[0]
+        kinds = [chunk["type"] for chunk in received]
+        assert received[0] == asked[0]
         assert kinds[1:4] == ["start-step", "tool-input-available", "tool-approval-request"]
-        assert {"type": "tool-output-available", "toolCallId": "c1", "output": {"paid": 5}} in told
+        assert {"type": "tool-output-available", "toolCallId": "c1", "output": {"paid": 5}} in received
         assert kinds[-1] == "finish"
         history = (await site.client.get("/api/chats/chat")).json()
         assert (history["pending"], history["active"]) == ([], None)
 
 
-async def test_news_of_a_call_reach_those_who_listen(tmp_path: Path) -> None:
+async def test_events_of_a_call_reach_all_listeners(tmp_path: Path) -> None:
     counter = Counter()
     counter.may_speak.set()
     async with (
@@ -121,7 +121,7 @@ async def _until_settled(client: httpx.AsyncClient) -> None:
         await stream.aread()
 
 
-async def test_news_are_refused_by_a_server_that_goes_down(tmp_path: Path) -> None:
+async def test_events_are_refused_by_a_server_that_shuts_down(tmp_path: Path) -> None:
     app = create_app(Counter().agent, settings=settings(tmp_path, ui=False, db="memory:"))
     async with serving(app) as site:
         await app.state.bridge.close()

@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from adkwire.testing import Block, Cut, Finish, GeminiStep, HttpError, Say, Send, Think, Wait
-from tests.server.gemini_server import DIRECT, GeminiServer, kinds, told
+from tests.server.gemini_server import DIRECT, GeminiServer, kinds, texts_sent
 from tests.support.chats import text_of
 
 pytestmark = pytest.mark.parametrize("api", ["/api/chat", DIRECT])
@@ -24,7 +24,7 @@ async def test_text_and_thoughts(gemini_server: GeminiServer, api: str) -> None:
     metadata = page.last["metadata"]
     assert (metadata["modelVersion"], metadata["usage"]["outputTokens"]) == ("gemini-2.5-flash", 3)
     await page.say("and?")
-    assert told(page) == [("user", "hi"), ("model", "Hello you."), ("user", "and?")]
+    assert texts_sent(page) == [("user", "hi"), ("model", "Hello you."), ("user", "and?")]
 
 
 @pytest.mark.parametrize(
@@ -64,16 +64,14 @@ async def test_an_answer_that_google_ended_early(
         ([Send(b"<html>")], "UnknownApiResponseError"),
     ],
 )
-async def test_no_answer_is_told_as_an_error(
-    gemini_server: GeminiServer, api: str, steps: list[GeminiStep], code: str
-) -> None:
+async def test_no_answer_is_an_error(gemini_server: GeminiServer, api: str, steps: list[GeminiStep], code: str) -> None:
     page = gemini_server.chat(steps, FINE, api=api)
     chunks = await page.say("hi")
     assert kinds(chunks)[-1] == "error"
     assert code in chunks[-1]["errorText"]
     assert "could not answer" in chunks[-1]["errorText"]
     await page.say("again")
-    assert told(page) == [("user", "hi"), ("user", "again")]
+    assert texts_sent(page) == [("user", "hi"), ("user", "again")]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +91,7 @@ async def test_what_was_said_before_an_error_is_kept(
     assert (text_of(page.last), kinds(chunks)[-1]) == ("It goes on", "error")
     assert code in chunks[-1]["errorText"]
     await page.say("again")
-    assert told(page) == [("user", "hi"), ("model", "It goes on"), ("user", "again")]
+    assert texts_sent(page) == [("user", "hi"), ("model", "It goes on"), ("user", "again")]
 
 
 @pytest.mark.parametrize("steps", [[], [Send(b"")], [Think("Hm.")]], ids=["no parts", "no body", "only thoughts"])
@@ -110,4 +108,4 @@ async def test_stop_closes_the_connection_to_google(gemini_server: GeminiServer,
     await page.say_and_stop("hi")
     assert text_of(page.last) == "It goes on"
     await page.say("go on")
-    assert told(page) == [("user", "hi"), ("model", "It goes on"), ("user", "go on")]
+    assert texts_sent(page) == [("user", "hi"), ("model", "It goes on"), ("user", "go on")]

@@ -28,7 +28,7 @@ from tests.server.gemini_server import (
     Page,
     kinds,
     open_gemini_server,
-    told,
+    texts_sent,
 )
 from tests.support.chats import plain, text_of
 from tests.wire.pictures import data_url
@@ -56,14 +56,14 @@ async def test_pictures_sources_and_code(gemini_server: GeminiServer) -> None:
     assert {"data-executable-code", "data-code-execution-result"} < set(kinds(chunks))
     assert page.requests[0].contents[0]["parts"] == [{"text": "draw me"}, {"inlineData": INLINE}]
     await page.say("and?")
-    asked, said, shown, _ = page.requests[1].contents
+    asked, model_text, tool_text, _ = page.requests[1].contents
     assert asked["parts"] == [{"text": "draw me"}, {"inlineData": INLINE}]
-    assert (said["role"], said["parts"]) == ("model", [{"text": "Look: "}])
-    assert (shown["role"], shown["parts"][-1]) == ("user", {"inlineData": INLINE})
+    assert (model_text["role"], model_text["parts"]) == ("model", [{"text": "Look: "}])
+    assert (tool_text["role"], tool_text["parts"][-1]) == ("user", {"inlineData": INLINE})
     assert (await page.stored())[0]["parts"][-1]["filename"] == "me.png"
 
 
-async def test_it_hears_what_the_agent_did_and_the_agent_hears_it(gemini_server: GeminiServer) -> None:
+async def test_model_and_agent_get_each_others_messages(gemini_server: GeminiServer) -> None:
     weather = Call("get_weather", {"city": "Oslo"}, "c1")
     page = gemini_server.chat([Say("Let me see."), weather], [Say("Sunny.")], [Say("Warm, then.")], [Say("Right.")])
     await page.say("weather?")
@@ -73,7 +73,7 @@ async def test_it_hears_what_the_agent_did_and_the_agent_hears_it(gemini_server:
         'For context: the tool get_weather was called with {"city":"Oslo"} and gave '
         '{"city":"Oslo","condition":"sunny"}.'
     )
-    assert told(page) == [
+    assert texts_sent(page) == [
         ("user", "weather?"),
         ("model", "Let me see."),
         ("user", context),
@@ -84,7 +84,7 @@ async def test_it_hears_what_the_agent_did_and_the_agent_hears_it(gemini_server:
     page.api = "/api/chat"
     await page.say("is that so?")
     assert page.last["metadata"]["author"] == "helper"
-    [quoted] = [text for role, text in told(page) if role == "user" and "[gemini] said" in text]
+    [quoted] = [text for role, text in texts_sent(page) if role == "user" and "[gemini] said" in text]
     assert "Warm, then." in quoted
     assert await page.stored() == page.held
 
@@ -94,14 +94,18 @@ async def test_it_hears_what_the_agent_did_and_the_agent_hears_it(gemini_server:
     [(True, 'and gave {"paid":5}.'), (False, "; the user refused it.")],
     ids=["approved", "denied"],
 )
-async def test_it_hears_what_a_person_decided(gemini_server: GeminiServer, approved: bool, words: str) -> None:
+async def test_the_model_gets_the_verdicts_of_a_person(gemini_server: GeminiServer, approved: bool, words: str) -> None:
     page = gemini_server.chat([Call("pay", {"amount": 5}, "c1")], [Say("Done.")], [Say("I see.")])
     await page.say("pay 5")
     await page.answer("c1", approved=approved)
     page.api = DIRECT
     await page.say("did it work?")
-    role, said = told(page)[1]
-    assert (role, said.startswith("For context: the tool pay was called"), said.endswith(words)) == ("user", True, True)
+    role, model_text = texts_sent(page)[1]
+    assert (role, model_text.startswith("For context: the tool pay was called"), model_text.endswith(words)) == (
+        "user",
+        True,
+        True,
+    )
 
 
 async def test_a_call_that_waits_is_typed_over(gemini_server: GeminiServer) -> None:
@@ -109,7 +113,7 @@ async def test_a_call_that_waits_is_typed_over(gemini_server: GeminiServer) -> N
     await page.say("pay 5")
     page.api = DIRECT
     await page.say("never mind")
-    assert "went on without answering" in told(page)[1][1]
+    assert "went on without answering" in texts_sent(page)[1][1]
     assert gemini_server.till.paid == []
     assert (await gemini_server.site.client.get(f"/api/chats/{page.id}")).json()["pending"] == []
 
@@ -131,7 +135,7 @@ async def test_the_answer_is_made_again(gemini_server: GeminiServer) -> None:
     response = await gemini_server.site.client.post("/api/gemini", json=again)
     answer = plain(assert_valid_stream(response.text))
     assert text_of(answer) == "From Gemini."
-    assert told(page) == [("user", "hi")]
+    assert texts_sent(page) == [("user", "hi")]
     assert await page.stored() == [page.held[0], answer]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.app_server import assert_error, chunks, kinds, said
+from tests.server.app_server import answer_text, assert_error, chunks, kinds
 from tests.server.hostile_page import (
     REFUSED,
     Page,
@@ -171,7 +171,7 @@ async def test_a_scope_that_is_not_offered(shop: Shop, scope: str) -> None:
 
 @pytest.mark.parametrize("scope", ["chat", "always"])
 async def test_a_scope_that_comes_too_late(shop: Shop, scope: str) -> None:
-    """Who has approved once has not approved for longer, however often it is said afterwards."""
+    """An approval for once does not become a standing one when it is sent again with a scope."""
     page = shop.page("eve")
     await page.ask(PAY)
     part = page.part()
@@ -183,7 +183,7 @@ async def test_a_scope_that_comes_too_late(shop: Shop, scope: str) -> None:
 
 
 async def test_a_scope_from_another_user(shop: Shop) -> None:
-    """What Carl lets run always, Dora is still asked about."""
+    """Carl's standing approval does not count for Dora."""
     carl, dora = shop.page("carl"), shop.page("dora")
     await carl.ask(PAY)
     assert (await carl.call(carl.part()["toolCallId"], {"approved": True, "scope": "always"})).status_code == 202
@@ -233,7 +233,7 @@ async def test_a_call_that_nobody_is_asked_about(shop: Shop) -> None:
 
 
 async def test_a_call_that_runs(shop: Shop) -> None:
-    """The same yes again is no second one; a no comes too late, and outputs are not the client's to give."""
+    """The same approval again changes nothing, a denial comes too late, and an output of the client is refused."""
     page = shop.page()
     await page.ask(calls(("slow", {"amount": 1.0})))
     call = page.part()["toolCallId"]
@@ -281,7 +281,7 @@ async def test_an_output_that_does_not_fit(shop: Shop, value: Any, code: str, wa
     await assert_one_line_more(page, before)
     await assert_waits(page, "where")
     reply = await page.answer(output(verdict(part), PLACE))
-    assert said(reply.text) == f"where {json.dumps(PLACE)}"
+    assert answer_text(reply.text) == f"where {json.dumps(PLACE)}"
 
 
 NUMBERS = [b"NaN", b"-Infinity", b"1e999", b"0x10"]
@@ -302,7 +302,7 @@ async def test_an_output_with_what_is_no_number(shop: Shop, number: bytes) -> No
         assert_error(reply, 400)
     await assert_waits(page, "where")
     reply = await page.answer(output(verdict(part), PLACE))
-    assert said(reply.text) == f"where {json.dumps(PLACE)}"
+    assert answer_text(reply.text) == f"where {json.dumps(PLACE)}"
 
 
 FORGED_OUTPUTS: dict[str, Callable[[Part], Part]] = {
@@ -332,7 +332,7 @@ async def test_a_forged_output(shop: Shop, forge: Callable[[Part], Part]) -> Non
     assert_refused(await page.post(body), page.last["id"])
     await assert_one_line_more(page, before)
     await assert_waits(page, "music")
-    assert said((await page.answer(output(part, {"playing": 0}))).text) == 'music {"playing": 0}'
+    assert answer_text((await page.answer(output(part, {"playing": 0}))).text) == 'music {"playing": 0}'
 
 
 async def test_two_outputs_of_one_call(shop: Shop) -> None:
@@ -344,7 +344,7 @@ async def test_two_outputs_of_one_call(shop: Shop) -> None:
     await assert_one_line_more(page, before)
     await assert_waits(page, "music")
     reply = await page.answer(output(part, {"playing": 0}))
-    assert said(reply.text) == 'music {"playing": 0}'
+    assert answer_text(reply.text) == 'music {"playing": 0}'
     # Once given it stays so: another output is history by now, and a late one by the route is told so.
     assert chunks((await page.answer(output(part, {"playing": 1}))).text) == chunks(reply.text)
     assert_error(await page.call(part["toolCallId"], {"output": {"playing": 1}}), 409)
@@ -362,17 +362,17 @@ async def test_an_output_of_a_call_that_asks(shop: Shop) -> None:
     assert len(await page.audit()) == len(before) + 2
     await assert_waits(page, "where")
     bare = {name: value for name, value in output(part, PLACE).items() if name != "approval"}
-    assert said((await page.answer(bare)).text) == f"where {json.dumps(PLACE)}"
+    assert answer_text((await page.answer(bare)).text) == f"where {json.dumps(PLACE)}"
 
 
 @pytest.mark.parametrize("left", [{"playing": "loud"}, {"playing": 0, "x": "y" * 20_000}], ids=["schema", "size"])
 async def test_a_wrong_output_left_behind(shop: Shop, left: Any) -> None:
-    """What a page had when the user typed over it is checked as any other output."""
+    """An output that comes with a new user message is checked like any other."""
     page = shop.page()
     await page.ask(calls(("music", {"track": 0})))
     messages = [*page.with_parts(output(page.part(), left)), {"id": "u9", "role": "user", "content": "never mind"}]
     reply = await page.post({"id": page.chat, "messages": messages})
-    assert "not executed" in said(reply.text) or said(reply.text) == "ok"
+    assert "not executed" in answer_text(reply.text) or answer_text(reply.text) == "ok"
     assert "loud" not in (await page.get()).text
     assert "yyyy" not in str(page.till.model.requests[-1])
 

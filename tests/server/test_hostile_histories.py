@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.server.app_server import assert_error, chunks
-from tests.server.hostile_histories import ASKED, PLACES, World, drawn, told
+from tests.server.hostile_histories import ASKED, PLACES, World, drawn, request_of
 from tests.server.hostile_page import REFUSED, Page, opened_shop, output, verdict
 from tests.server.ledger_agent import PAYMENT
 
@@ -17,7 +17,7 @@ async def test_no_made_up_history_executes_anything(tmp_path: Path) -> None:
         pages = {place: shop.page(*place) for place in PLACES}
         world = World({place: [*await _asked(page)] for place, page in pages.items()})
         waiting = [await page.pending() for page in pages.values()]
-        tried = {json.dumps(told(world, history)) for history in drawn(2 * HISTORIES)}
+        tried = {json.dumps(request_of(world, history)) for history in drawn(2 * HISTORIES)}
         assert len(tried) >= HISTORIES
         for made_up in sorted(tried)[:HISTORIES]:
             await _try(pages[PLACES[0]], *json.loads(made_up))

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.patience import PATIENCE
-from tests.server.app_server import assert_error, chunks, kinds, message, said
+from tests.server.app_server import answer_text, assert_error, chunks, kinds, message
 from tests.server.hostile_page import REFUSED, Page, Part, Shop, assert_refused, opened_shop, verdict
 from tests.server.ledger_agent import PAY, PAYMENT, calls
 
@@ -67,10 +67,10 @@ async def _deleted(page: Page) -> None:
 
 
 class End(NamedTuple):
-    """How a call came to its end without being executed, and what its user is told who approves it then."""
+    """How a call ended without being executed, and the error of a later approval."""
 
     happens: Callable[[Page], Awaitable[None]]
-    told: str
+    message_text: str
     status: int = 409
     tool: str = "pay"
 
@@ -100,7 +100,7 @@ async def test_a_yes_by_the_route_to_a_call_that_is_over(shop: Shop, end: End) -
     before = await page.audit()
     for _ in range(2):
         error = assert_error(await page.call(page.part()["toolCallId"], {"approved": True}), end.status)
-        assert error["message"] == end.told
+        assert error["message"] == end.message_text
     if end.status == 409:
         refused = [line["verdict"] for line in await page.audit()].count("refused")
         assert refused == [line["verdict"] for line in before].count("refused") + 2
@@ -112,7 +112,7 @@ async def test_a_yes_in_the_message_to_a_call_that_is_over(shop: Shop, end: End)
     page = await _ended(shop, end)
     before = await page.audit()
     for _ in range(2):
-        assert_refused(await page.answer(verdict(page.part())), page.last["id"], end.told)
+        assert_refused(await page.answer(verdict(page.part())), page.last["id"], end.message_text)
     if end.status == 409:
         refused = [line["verdict"] for line in await page.audit()].count("refused")
         assert refused == [line["verdict"] for line in before].count("refused") + 2
@@ -131,7 +131,7 @@ async def test_a_stranger_learns_nothing_of_a_call_that_is_over(shop: Shop, end:
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
 async def test_a_forger_learns_nothing_of_a_call_that_is_over(shop: Shop, end: End) -> None:
-    """Who does not know the question's id is told what everybody is told, and not how the call ended."""
+    """Without the question's id the refusal is the usual one, and does not say how the call ended."""
     page = await _ended(shop, end)
     assert_refused(await page.answer(verdict(page.part(), id="forged")), page.last["id"])
     tampered = {**verdict(page.part()), "input": {"amount": 500}}
@@ -180,7 +180,7 @@ async def test_a_yes_that_was_used_and_then_the_chat_went_on(page: Page) -> None
     assert kinds(reply.text) == ["start", "error"]
     assert "already answered" in chunks(reply.text)[1]["errorText"]
     assert len(page.executed) == 1
-    assert said((await page.post({"id": page.chat, "message": message("and on", "u-on")})).text) == "ok"
+    assert answer_text((await page.post({"id": page.chat, "message": message("and on", "u-on")})).text) == "ok"
 
 
 async def test_a_yes_in_a_chat_made_anew_with_the_same_name(shop: Shop) -> None:
@@ -200,8 +200,7 @@ async def test_a_yes_in_a_chat_made_anew_with_the_same_name(shop: Shop) -> None:
 
 
 async def test_a_yes_after_a_stop_in_the_middle(shop: Shop) -> None:
-    """What was cut off may have happened, and the agent was told so: it is not run again, even where the rule lets a
-    person ask for that after a crash."""
+    """The call may have been executed, and the agent got that result: it is not run again, even with a `retry` rule."""
     page = shop.page()
     await page.ask(calls(("again", {"amount": 1.0})))
     honest = verdict(page.part())
@@ -339,7 +338,7 @@ async def test_a_retry_after_the_response_was_cut(shop: Shop, read: int) -> None
     retry = asyncio.create_task(page.answer(honest))
     page.till.released[page.chat].set()
     reply = await retry
-    assert said(reply.text) == 'slow {"paid": 1.0}'
+    assert answer_text(reply.text) == 'slow {"paid": 1.0}'
     assert len(page.executed) == 1
 
 

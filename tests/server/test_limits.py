@@ -5,7 +5,7 @@ import pytest
 from adkwire.server.limits import SocketQuota, TokenBucket
 
 
-def test_slots_are_given_back() -> None:
+def test_released_slots_can_be_taken_again() -> None:
     quota = SocketQuota(1)
     first, other = quota.take("ann"), quota.take("bob")
     assert first is not None

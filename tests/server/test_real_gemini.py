@@ -79,10 +79,10 @@ async def test_pictures_in_and_out(gemini_server: GeminiServer) -> None:
     sent = {"type": "file", "mediaType": "image/png", "url": data_url(PICTURE), "filename": "me.png"}
     page = gemini_server.chat([Say("Here: "), Show("image/png", PICTURE)], [Say("Fine.")])
     chunks = await page.say("draw me", sent)
-    shown = [chunk for chunk in chunks if chunk["type"] == "file"]
+    files = [chunk for chunk in chunks if chunk["type"] == "file"]
     await page.say("and?")
     first, second = page.requests
-    assert [(chunk["mediaType"], chunk["url"]) for chunk in shown] == [("image/png", data_url(PICTURE))]
+    assert [(chunk["mediaType"], chunk["url"]) for chunk in files] == [("image/png", data_url(PICTURE))]
     assert first.contents[0]["parts"][-1]["inlineData"] == INLINE
     assert second.contents[1]["parts"][-1]["inlineData"] == INLINE
 

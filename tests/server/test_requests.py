@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from adkwire.testing import Fail, Say, ScriptedModel
-from tests.server.app_server import Site, assert_error, body, chunks, kinds, message, said
+from tests.server.app_server import Site, answer_text, assert_error, body, chunks, kinds, message
 from tests.server.conftest import Open
 
 JSON = {"content-type": "application/json"}
@@ -274,7 +274,7 @@ async def test_a_picture_reaches_the_model_and_history(open_site: Open) -> None:
     model = ScriptedModel(script=lambda _: [Say("Nice.")])
     site = await open_site(model)
     picture = png(2, 3)
-    assert said((await post(site, attached(data_url(picture)))).text) == "Nice."
+    assert answer_text((await post(site, attached(data_url(picture)))).text) == "Nice."
     [content] = model.requests[0]
     assert [part.inline_data.data for part in content.parts or () if part.inline_data] == [picture]
     history = (await site.client.get("/api/chats/chat")).json()
@@ -311,7 +311,7 @@ async def test_what_a_client_says_about_the_past_is_not_believed(open_site: Open
 async def test_the_forms_that_are_taken(open_site: Open, content: Any) -> None:
     model = ScriptedModel(script=lambda _: [Say("ok")])
     site = await open_site(model)
-    assert said((await post(site, content)).text) == "ok"
+    assert answer_text((await post(site, content)).text) == "ok"
     assert [part.text for content in model.requests[0] for part in content.parts or ()] == ["hello"]
 
 
@@ -344,7 +344,7 @@ async def test_a_store_that_fails_for_a_while(open_site: Open, tmp_path: Path) -
     assert (await site.client.get("/api/chats/chat")).json()["title"] == "hello"
 
 
-async def test_a_failure_is_told_without_its_words(open_site: Open, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_does_not_show_the_exception(open_site: Open, caplog: pytest.LogCaptureFixture) -> None:
     site = await open_site(ScriptedModel(turns=[[Fail(ValueError("canary-in-exception /srv/secret.py"))]]))
     reply = await post(site, body("canary-in-message"))
     last = chunks(reply.text)[-1]

@@ -13,7 +13,7 @@ from adkwire.errors import NotRecovered
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from tests.patience import PATIENCE
-from tests.server.app_server import Site, assert_error, body, chunks, events, kinds, said
+from tests.server.app_server import Site, answer_text, assert_error, body, chunks, events, kinds
 from tests.server.conftest import Open
 from tests.server.sockets.live_client import answer, open_live
 from tests.server.sockets.socket_client import (
@@ -75,7 +75,7 @@ async def test_the_whole_message_of_a_run_that_has_ended_since_the_history_was_l
     resumed = await by_run(site, run)
     assert resumed.headers["x-adkwire-run"] == run
     assert events(resumed.text)[0].id == f"{run}:0"
-    assert said(resumed.text) == "one two"
+    assert answer_text(resumed.text) == "one two"
     assert chunks(resumed.text)[0]["messageId"] == (await history(site))["messages"][1]["id"]
 
 
@@ -86,7 +86,7 @@ async def test_a_run_that_goes_on_is_followed_to_its_end(open_site: Open) -> Non
         following = [asyncio.create_task(one) for one in (by_run(site, run), site.client.get(STREAM))]
         await asyncio.sleep(0)
     named, unnamed = [(await one).text for one in following]
-    assert said(named) == "one two"
+    assert answer_text(named) == "one two"
     assert named == unnamed
 
 
@@ -108,10 +108,10 @@ async def test_the_message_of_the_named_run_also_while_a_newer_message_is_writte
     async with writing(site, first) as run:
         pass
     async with site.client.stream("POST", "/api/chat", json=body("next", message_id="u2")) as newer:
-        assert said((await by_run(site, run)).text) == "one two"
+        assert answer_text((await by_run(site, run)).text) == "one two"
         second.set()
-        assert said((await newer.aread()).decode()) == "three four"
-    assert said((await by_run(site, run)).text) == "one two"
+        assert answer_text((await newer.aread()).decode()) == "three four"
+    assert answer_text((await by_run(site, run)).text) == "one two"
 
 
 async def test_a_message_that_went_on_in_a_newer_run_is_whole(open_site: Open) -> None:
@@ -129,7 +129,7 @@ async def test_a_message_that_went_on_in_a_newer_run_is_whole(open_site: Open) -
     active = await following
     for resumed in (active, await by_run(site, run), await by_run(site, active.headers["x-adkwire-run"])):
         assert resumed.headers["x-adkwire-run"] != run
-        assert said(resumed.text) == "first then last"
+        assert answer_text(resumed.text) == "first then last"
         assert kinds(resumed.text).count("start") == 1
         assert kinds(resumed.text).count("tool-output-available") == 1
         assert events(resumed.text)[0].id.rpartition(":")[2].startswith("-"), "what the message held before"
@@ -150,7 +150,7 @@ async def test_a_run_that_is_unknown_foreign_or_no_longer_kept(open_site: Open) 
     assert_error(await by_run(site, run), 410, "not-recovered")
 
 
-async def test_another_users_run_is_as_unknown_as_one_that_never_was(open_site: Open) -> None:
+async def test_a_run_of_another_user_is_unknown(open_site: Open) -> None:
     held = asyncio.Event()
     site = await open_site(two_parts(held), authenticate=by_header)
     async with open_socket(site, headers={"x-user": "ann"}) as ann, open_socket(site, headers={"x-user": "bob"}) as bob:
@@ -187,7 +187,7 @@ async def test_a_stream_that_is_no_longer_kept(tmp_path: Path) -> None:
 async def test_on_a_socket_the_body_of_a_resume_frame_names_the_run(
     open_site: Open, subprotocols: tuple[str, ...], path: str
 ) -> None:
-    """Where a stock transport can put it: `resumeStream({ body: { run } })`."""
+    """A stock transport sends it for `resumeStream({ body: { run } })`."""
     held = asyncio.Event()
     site = await open_site(two_parts(held))
     async with writing(site, held) as run:

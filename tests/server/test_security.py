@@ -1,4 +1,4 @@
-"""The door: Host, Origin, identity, rates, and what a stranger can see."""
+"""Host, Origin, identity and rates, and what an unknown client can see."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from adkwire import ConfigError, Forbidden, Settings, Unauthorized, User, create
 from adkwire.errors import TooMany
 from adkwire.server.limits import MessageRates
 from adkwire.testing import Say, ScriptedModel, Wait
-from tests.server.app_server import Site, assert_error, body, said
+from tests.server.app_server import Site, answer_text, assert_error, body
 from tests.server.conftest import Open
 from tests.support.chats import scripted, settings, texts_in
 
@@ -251,7 +251,7 @@ async def test_the_right_token(open_site: Open, caplog: pytest.LogCaptureFixture
     for scheme in ("Bearer", "bearer"):
         headers = {"authorization": f"{scheme} {TOKEN}"}
         reply = await site.client.post("/api/chat", json=body("canary-text"), headers=headers)
-        assert said(reply.text) == "ok"
+        assert answer_text(reply.text) == "ok"
         assert TOKEN not in str(reply.headers) + reply.text
     ours = [record for record in caplog.records if record.name.startswith(("adkwire", "uvicorn"))]
     assert ours
@@ -318,7 +318,7 @@ async def test_a_strangers_chat_is_not_there(open_site: Open) -> None:
         theirs = await site.client.get("/api/chats/chat", headers=bob)
         assert unknown.content == theirs.content
         held.set()
-        assert said("".join([text async for text in running.aiter_text()])) == "ann's secret"
+        assert answer_text("".join([text async for text in running.aiter_text()])) == "ann's secret"
 
 
 async def test_two_users_with_the_same_chat_id_never_meet(open_site: Open) -> None:
@@ -326,7 +326,7 @@ async def test_two_users_with_the_same_chat_id_never_meet(open_site: Open) -> No
     site = await open_site(model, authenticate=by_header)
     for name in ("ann", "bob", "ann:chat", "ann/chat"):
         reply = await site.client.post("/api/chat", json=body(name), headers={"x-user": name})
-        assert said(reply.text) == f"to {name}"
+        assert answer_text(reply.text) == f"to {name}"
     assert [len(request) for request in model.requests] == [1, 1, 1, 1]
     await site.client.delete("/api/chats/chat", headers={"x-user": "bob"})
     history = await site.client.get("/api/chats/chat", headers={"x-user": "ann"})

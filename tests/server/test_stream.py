@@ -16,7 +16,7 @@ from adkwire.testing import Say, ScriptedModel, Wait
 from adkwire.wire.chunks import FinishStep, StartStep, ToolApprovalResponse
 from adkwire.wire.profiles import Profile, encode_chunks
 from tests.patience import PATIENCE
-from tests.server.app_server import Site, assert_error, body, chunks, events, kinds, said
+from tests.server.app_server import Site, answer_text, assert_error, body, chunks, events, kinds
 from tests.server.conftest import Open
 from tests.stores.contract import Clock
 from tests.support.chats import chat_with, scripted
@@ -67,7 +67,7 @@ async def test_chunks_arrive_while_the_model_still_thinks(open_site: Open) -> No
         before = await first_delta(pieces)
         assert "[DONE]" not in before
         held.set()
-        assert said(before + await rest(pieces)) == "one two"
+        assert answer_text(before + await rest(pieces)) == "one two"
 
 
 async def test_a_heartbeat_on_an_idle_stream(open_site: Open) -> None:
@@ -79,7 +79,7 @@ async def test_a_heartbeat_on_an_idle_stream(open_site: Open) -> None:
             text += piece
             if text.count(": keep-alive\n\n") == 2:
                 held.set()
-    assert said(text) == "ok"
+    assert answer_text(text) == "ok"
 
 
 async def test_a_client_that_goes_away_and_comes_back(open_site: Open) -> None:
@@ -107,7 +107,7 @@ async def test_a_client_that_goes_away_and_comes_back(open_site: Open) -> None:
     held.set()
     whole, *others, stale = [await one for one in waiting]
     assert all(reply.headers["x-adkwire-run"] == run for reply in (whole, *others))
-    assert said(whole.text) == "one two"
+    assert answer_text(whole.text) == "one two"
     every = events(whole.text)
     assert events(others[0].text) == events(others[1].text) == every[len(seen) :]
     assert events(others[2].text) == every[1:]
@@ -165,7 +165,7 @@ async def test_a_retried_post_follows_and_replays(open_site: Open) -> None:
     replies = [await post for post in posts]
     replies.append(await site.client.post("/api/chat", json=body()))
     assert len({reply.text for reply in replies}) == 1
-    assert said(replies[0].text) == "one two"
+    assert answer_text(replies[0].text) == "one two"
     assert len(model.requests) == 1
     assert len((await site.client.get("/api/chats/chat")).json()["messages"]) == 2
 
@@ -182,7 +182,7 @@ async def test_a_retried_post_follows_and_replays(open_site: Open) -> None:
     ],
 )
 @pytest.mark.parametrize("where", ["header", "body"])
-async def test_stop_and_what_each_client_is_told(
+async def test_the_chunks_of_a_stop_for_each_client(
     open_site: Open, declared: str | None, reason: str, where: str
 ) -> None:
     site = await open_site(ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]]))
@@ -196,7 +196,7 @@ async def test_stop_and_what_each_client_is_told(
         text += await rest(pieces)
     last = chunks(text)[-1]
     assert (last["type"], last["finishReason"]) == ("finish", reason)
-    assert said(text) == "one "
+    assert answer_text(text) == "one "
     assert "abort" in kinds(text)
     again = await site.client.post("/api/chat/chat/stop", json={})
     assert (again.status_code, again.json()) == (202, {"stopped": False})
@@ -212,7 +212,7 @@ async def test_stop_of_another_run_than_the_one_that_runs(open_site: Open) -> No
         assert (reply.status_code, reply.json()) == (202, {"stopped": False})
         held.set()
         text += await rest(pieces)
-    assert said(text) == "one two"
+    assert answer_text(text) == "one two"
 
 
 async def test_a_busy_chat_that_refuses(open_site: Open) -> None:
@@ -224,7 +224,7 @@ async def test_a_busy_chat_that_refuses(open_site: Open) -> None:
         assert_error(await site.client.post("/api/chat", json=body(message_id="u2")), 409, "conflict")
         held.set()
         text += await rest(pieces)
-    assert said(text) == "one two"
+    assert answer_text(text) == "one two"
 
 
 async def test_a_client_that_never_reads_stops_nobody(open_site: Open) -> None:
@@ -233,7 +233,7 @@ async def test_a_client_that_never_reads_stops_nobody(open_site: Open) -> None:
     site = await open_site(ScriptedModel(turns=[[Say(text, chunk=8192)]]))
     async with site.client.stream("POST", "/api/chat", json=body()):
         reply = await site.client.post("/api/chat", json=body())
-        assert said(reply.text) == text
+        assert answer_text(reply.text) == text
 
 
 async def test_list_history_title_and_delete(site: Site) -> None:
@@ -262,13 +262,13 @@ async def test_list_history_title_and_delete(site: Site) -> None:
     assert_error(await site.client.get("/api/chats/c0"), 404)
     assert [chat["id"] for chat in (await site.chats())["chats"]] == ["c2", "c1"]
     again = await site.client.post("/api/chat", json=body("anew", chat="c0", message_id="u0"))
-    assert said(again.text) == "ok"
+    assert answer_text(again.text) == "ok"
     assert len((await site.client.get("/api/chats/c0")).json()["messages"]) == 2
 
 
 def test_a_chunk_that_a_client_must_not_see_leaves_its_number_out() -> None:
-    said = [StartStep(), ToolApprovalResponse(approval_id="a1", approved=True), FinishStep()]
-    batch = Batch(5, encode_chunks(said), closed=False)
+    sent = [StartStep(), ToolApprovalResponse(approval_id="a1", approved=True), FinishStep()]
+    batch = Batch(5, encode_chunks(sent), closed=False)
     for profile, numbers in ((Profile(), [5, 7]), (Profile(7, 169), [5, 6, 7])):
         text = encode_batch(batch, b"id: run:%d\ndata: %b\n\n", profile).decode()
         assert [event.id for event in events(text)] == [f"run:{number}" for number in numbers]

@@ -1,4 +1,4 @@
-"""What every `StreamLog` must do. A store's own test module inherits the class and says how to make one."""
+"""The contract tests of every `StreamLog`. The test module of a store inherits them and has a fixture for the store."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ BATCH = 256_000
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that tests set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -25,7 +25,7 @@ class Clock:
 
 
 class MakeLog(Protocol):
-    """How a store is made: it keeps closed runs for `ttl` seconds of `clock`. Those of one test share their data."""
+    """Makes a store that keeps closed runs for `ttl` seconds of `clock`. Those of one test share data."""
 
     def __call__(
         self, *, ttl: float, clock: Clock, max_bytes: int = 256 * MEGABYTE, max_run_bytes: int = 64 * MEGABYTE
@@ -46,20 +46,20 @@ def texts(batch: Batch | None) -> list[str]:
 
 
 async def begin(log: StreamLog, run: str = "run", *first: str, before: Sequence[str] = ()) -> None:
-    """A run that has shown something."""
+    """Open a run and append something."""
     await log.open(head(run), entries(*before))
     await log.append(run, entries(*first))
-    await shown(log, run, len(first) - 1)
+    await until_readable(log, run, len(first) - 1)
 
 
-async def shown(log: StreamLog, run: str, last: int) -> None:
+async def until_readable(log: StreamLog, run: str, last: int) -> None:
     """Wait until an entry, and so all before it, can be read."""
     if last >= 0:
         assert texts(await log.read(run, last - 1, PATIENCE))
 
 
 async def read_all(log: StreamLog, run: str, after: int = -1) -> list[str]:
-    """Read as a reader does, to the end."""
+    """Read a run to its end."""
     found: list[str] = []
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -92,7 +92,7 @@ class StreamLogContract:
     async def test_entries_are_numbered_from_zero_in_order(self, log: StreamLog) -> None:
         await begin(log, "run", "a", "b")
         await log.append("run", entries("c"))
-        await shown(log, "run", 2)
+        await until_readable(log, "run", 2)
         batch = await log.read("run", -1, 0)
         assert texts(batch) == ["a", "b", "c"]
         assert batch is not None
@@ -214,7 +214,7 @@ class StreamLogContract:
         await log.append("run", entries("b"))
         assert texts(await log.read("run", 0, PATIENCE)) == ["b"]
 
-    async def test_an_append_wakes_who_waits(self, log: StreamLog, other: StreamLog) -> None:
+    async def test_an_append_wakes_waiting_readers(self, log: StreamLog, other: StreamLog) -> None:
         await begin(log, "run", "a")
         waiting = [asyncio.create_task(one.read("run", 0, PATIENCE)) for one in (log, other)]
         await _until_waiting(*waiting)
@@ -222,7 +222,7 @@ class StreamLogContract:
         async with asyncio.timeout(PATIENCE / 2):
             assert [texts(await one) for one in waiting] == [["b", "c"]] * 2
 
-    async def test_the_end_wakes_who_waits(self, log: StreamLog, other: StreamLog) -> None:
+    async def test_the_end_wakes_waiting_readers(self, log: StreamLog, other: StreamLog) -> None:
         await begin(log, "run", "a")
         waiting = [asyncio.create_task(one.read("run", 0, PATIENCE)) for one in (log, other)]
         await _until_waiting(*waiting)
@@ -233,7 +233,7 @@ class StreamLogContract:
                 assert batch is not None
                 assert (list(batch.entries), batch.closed) == ([], True)
 
-    async def test_who_gives_up_waiting_disturbs_nobody(self, log: StreamLog) -> None:
+    async def test_a_cancelled_wait_disturbs_no_other_reader(self, log: StreamLog) -> None:
         await begin(log, "run", "a")
         leaving, staying = (asyncio.create_task(log.read("run", 0, PATIENCE)) for _ in range(2))
         await _until_waiting(leaving)
@@ -274,10 +274,10 @@ class StreamLogContract:
         await begin(log, "run", "a")
         batch = await log.read("run", -1, 0)
         await log.append("run", entries("b"))
-        await shown(log, "run", 1)
+        await until_readable(log, "run", 1)
         assert texts(batch) == ["a"]
 
-    async def test_what_is_given_may_be_changed_afterwards(self, log: StreamLog) -> None:
+    async def test_a_list_of_entries_may_be_changed_after_it_was_appended(self, log: StreamLog) -> None:
         before, given = entries("x"), entries("a")
         await log.open(head(), before)
         await log.append("run", given)
@@ -321,7 +321,7 @@ class StreamLogContract:
         reader = asyncio.create_task(read_all(log, "run"))
         for number in range(60):
             await log.append("run", entries(str(number)))
-            await shown(log, "run", number)
+            await until_readable(log, "run", number)
             await asyncio.sleep(0)
         await log.close("run")
         assert await reader == [str(number) for number in range(60)]
@@ -332,7 +332,7 @@ class StreamLogContract:
         for log in logs:
             assert texts(await log.read("run", -4, 0)) == ["xxx", "yyy", "zzz", "a"]
         await logs[0].append("run", entries("b"))
-        await shown(logs[0], "run", 1)
+        await until_readable(logs[0], "run", 1)
         for log in logs:
             batch = await log.read("run", -4, 0)
             assert batch is not None
@@ -344,7 +344,7 @@ class StreamLogContract:
         for log in logs:
             assert texts(await log.read("run", -2, 0)) == ["a" * 50]
         await logs[0].append("run", entries("b", "c" * 50))
-        await shown(logs[0], "run", 2)
+        await until_readable(logs[0], "run", 2)
         for log in logs:
             batch = await log.read("run", -2, 0)
             assert batch is not None
@@ -393,7 +393,7 @@ class StreamLogContract:
             await logs[0].close(run)
             clock.now += 1
         await logs[0].append("third", entries("x" * 30))
-        await shown(logs[0], "third", 1)
+        await until_readable(logs[0], "third", 1)
         for log in logs:
             assert await log.read("first", -1, 0) is None
             assert await log.runs("user", "chat") == [head("second"), head("third")]
@@ -421,7 +421,7 @@ class StreamLogContract:
         for run, user, chat in (("a", "user", "chat"), ("b", "user", "chat"), ("c", "user", "x"), ("d", "x", "chat")):
             await log.open(head(run, user=user, chat=chat))
             await log.append(run, entries(run))
-            await shown(log, run, 0)
+            await until_readable(log, run, 0)
         await log.close("a")
         await log.forget("user", "chat")
         for one in (log, other):
@@ -433,7 +433,7 @@ class StreamLogContract:
             await log.append("b", entries("late"))
         await log.forget("user", "chat")
 
-    async def test_who_waits_for_a_forgotten_run_is_told(self, log: StreamLog, other: StreamLog) -> None:
+    async def test_a_wait_for_a_forgotten_run_ends(self, log: StreamLog, other: StreamLog) -> None:
         await begin(log, "run", "a")
         waiting = [asyncio.create_task(one.read("run", 0, PATIENCE)) for one in (log, other)]
         await _until_waiting(*waiting)
@@ -471,8 +471,8 @@ class StreamLogContract:
         await log.close("run")
         assert await read_all(log, "run") == ["a", "b", "c"]
 
-    async def test_who_is_cancelled_loses_and_doubles_nothing(self, log: StreamLog, other: StreamLog) -> None:
-        """Whenever it happens: the entry is there once or it is not, and the next follows it."""
+    async def test_a_cancelled_append_loses_and_doubles_nothing(self, log: StreamLog, other: StreamLog) -> None:
+        """Whenever the task is cancelled, the entry is there once or not at all, and the next one follows it."""
         await log.open(head())
         sure: list[str] = []
         for turns_of_the_loop in range(12):
@@ -497,7 +497,7 @@ class StreamLogContract:
 
 
 async def append_until_refused(log: StreamLog, run: str) -> None:
-    """A writer may learn a little late that its run was taken from it."""
+    """Append until the log refuses it: a writer may learn a little late that another worker has closed its run."""
     async with asyncio.timeout(PATIENCE):
         while True:
             await log.append(run, entries("late"))
@@ -505,7 +505,7 @@ async def append_until_refused(log: StreamLog, run: str) -> None:
 
 
 async def _until_waiting(*tasks: "asyncio.Task[Batch | None]") -> None:
-    """Let the tasks go as far as they can without anything to read."""
+    """Let the tasks run until they wait for entries."""
     done, _ = await asyncio.wait(tasks, timeout=0.02)
     assert not done
 

@@ -29,7 +29,7 @@ class Faults:
 
 @pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
-    """What is to fail in the connections that are opened from now on."""
+    """The faults of the connections that are opened from now on."""
     faults, connect = Faults(), sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", _connecting(connect, faults))
     return faults

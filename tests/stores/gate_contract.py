@@ -1,4 +1,4 @@
-"""What every `GateStore` must do. A store's own test module inherits the class and says how to make one."""
+"""The contract tests of every `GateStore`. The test module of a store inherits them and has a fixture for the store."""
 
 import asyncio
 from collections.abc import Iterable
@@ -348,7 +348,7 @@ class GateStoreContract:
         await store.close()
         assert await store.calls("user", "chat") == [row()]
 
-    async def test_who_is_cancelled_spoils_nothing(self, store: GateStore, other: GateStore) -> None:
+    async def test_a_cancelled_operation_leaves_the_store_usable(self, store: GateStore, other: GateStore) -> None:
         """Whenever it happens, also while the store opens: the change is made or it is not, and the next can work."""
         for turns_of_the_loop in range(16):
             call = str(turns_of_the_loop)

@@ -1,4 +1,4 @@
-"""What every `Signals` must do. A store's own test module inherits the class and says how to make one."""
+"""The contract tests of every `Signals`. The test module of a store inherits them and has a fixture for the store."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ HELLO = b"hello"
 
 
 class Heard:
-    """What was sent to a topic since somebody listens for sure."""
+    """The messages of a topic since the listener has surely begun."""
 
     def __init__(self, messages: AsyncGenerator[bytes, None]) -> None:
         self.messages = messages
@@ -26,7 +26,7 @@ class Heard:
 
 @contextlib.asynccontextmanager
 async def listening(signals: Signals, topic: str) -> AsyncGenerator[Heard, None]:
-    """Greets until it hears it: nothing tells when a listener has begun."""
+    """Listen to a topic, and send greetings until one arrives: only that shows that the listener has begun."""
     messages = signals.listen(topic)
     first = asyncio.ensure_future(anext(messages))
     async with asyncio.timeout(PATIENCE):
@@ -40,7 +40,7 @@ async def listening(signals: Signals, topic: str) -> AsyncGenerator[Heard, None]
 
 @contextlib.asynccontextmanager
 async def waiting(signals: Signals, name: str) -> AsyncGenerator["asyncio.Future[bool]", None]:
-    """Somebody who waits for a lease that another worker holds, for longer than a test has patience."""
+    """Wait in a task for a lease that another worker holds."""
     wait = asyncio.ensure_future(signals.wait_free(name, 100 * PATIENCE))
     done, _ = await asyncio.wait([wait], timeout=0.02)
     assert not done
@@ -75,7 +75,7 @@ class SignalsContract:
         assert await signals.acquire("chat") is None
         assert await signals.holder("chat") == other.worker
 
-    async def test_who_has_a_lease_keeps_it(self, signals: Signals) -> None:
+    async def test_a_worker_keeps_its_lease(self, signals: Signals) -> None:
         await signals.acquire("chat")
         assert await signals.acquire("chat") == signals.worker
         await signals.release("chat")
@@ -238,7 +238,7 @@ class SignalsContract:
                 assert await second.next() == b"for both"
             assert [await first.next(), await first.next()] == [b"for the first", b"for both"]
 
-    async def test_who_leaves_disturbs_nobody(self, signals: Signals, other: Signals) -> None:
+    async def test_a_listener_that_leaves_disturbs_no_other(self, signals: Signals, other: Signals) -> None:
         async with listening(signals, "topic") as staying:
             async with listening(signals, "topic"):
                 pass

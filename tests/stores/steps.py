@@ -1,4 +1,4 @@
-"""How much work a question to a store is, counted and not timed: steps of SQLite's machine, and of Python in the store.
+"""Counts the work of a query: steps of SQLite's virtual machine, and of Python in the store.
 
 A question that reads what is not part of its answer takes more steps when there is more of that.
 """

@@ -77,7 +77,7 @@ async def test_waiting_in_vain_leaves_nothing_behind(log: StreamLog) -> None:
     assert futures() <= before
 
 
-async def test_workers_without_a_board_are_alone() -> None:
+async def test_workers_without_shared_signals_are_alone() -> None:
     one, other = MemorySignals(), MemorySignals()
     assert await one.acquire("chat") == await other.acquire("chat") == ""
 
@@ -142,7 +142,7 @@ async def test_a_dropped_or_forgotten_call_leaves_nothing_behind() -> None:
 
 
 def size_of(store: MemoryGateStore) -> int:
-    """How many keys, rows and lines all the maps and lists in it have."""
+    """Return the number of entries in all maps and lists of an object."""
     return sum(sized(value) for value in vars(store).values())
 
 
@@ -172,7 +172,7 @@ async def test_of_the_grants_the_newest_are_kept() -> None:
     assert not await store.granted("user", "chat", list("abcd"))
 
 
-async def test_of_leases_that_were_released_long_ago_nobody_is_known(
+async def test_leases_that_were_released_long_ago_have_no_last_holder(
     shared: SharedSignals, signals: Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("adkwire.stores.memory.signals.MAX_LAST_HOLDERS", 3)

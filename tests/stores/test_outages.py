@@ -26,7 +26,7 @@ from tests.stores.signals_contract import listening
 
 
 class DriverError(Exception):
-    """What a driver that nobody here knows might raise."""
+    """An exception of an unknown driver."""
 
 
 class IntegrityError(DriverError):
@@ -132,7 +132,7 @@ async def write_on(log: SqliteStreamLog) -> None:
         await asyncio.sleep(0.001)
 
 
-async def test_listeners_hear_on_after_a_bug_in_the_look(
+async def test_listeners_go_on_after_a_bug_while_reading_messages(
     tmp_path: Path, faults: Faults, caplog: pytest.LogCaptureFixture
 ) -> None:
     signals = SqliteSignals(tmp_path / "state.db")

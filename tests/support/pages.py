@@ -28,7 +28,7 @@ class ChatEventReader:
     """A reader of a user's chat events, as `GET /api/events` sends them."""
 
     def __init__(self, bridge: Bridge, user: str) -> None:
-        self._items: AsyncGenerator[ChatEvent | None, None] = bridge.news(user)
+        self._items: AsyncGenerator[ChatEvent | None, None] = bridge.events(user)
         self.received: list[ChatEvent] = []
 
     async def __aenter__(self) -> "ChatEventReader":

@@ -31,12 +31,12 @@ def partial(*parts: types.Part, **more: Any) -> Event:
     return model(*parts, partial=True, **more)
 
 
-def text(said: str) -> types.Part:
-    return types.Part(text=said)
+def text(words: str) -> types.Part:
+    return types.Part(text=words)
 
 
-def thought(said: str) -> types.Part:
-    return types.Part(text=said, thought=True)
+def thought(words: str) -> types.Part:
+    return types.Part(text=words, thought=True)
 
 
 def call(call_id: str, name: str = "tool", **args: Any) -> types.Part:
@@ -63,8 +63,8 @@ def asked(*calls: types.FunctionCall, hint: str = "", payload: Any = None, **sta
 
 
 def _stamp(what: str, stamps: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    said = {f"ask-{one}": stamp for one, stamp in stamps.items()}
-    return {"custom_metadata": {STAMP: {"message": MESSAGE, what: said}}} if stamps else {}
+    stamps_by_id = {f"ask-{one}": stamp for one, stamp in stamps.items()}
+    return {"custom_metadata": {STAMP: {"message": MESSAGE, what: stamps_by_id}}} if stamps else {}
 
 
 def _question(one: types.FunctionCall, hint: str, payload: Any) -> types.Part:
@@ -82,10 +82,10 @@ def placeholder(*call_ids: str, others: Sequence[types.Part] = ()) -> Event:
 
 def verdict(*, stamps: dict[str, dict[str, Any]] | None = None, as_text: bool = False, **confirmed: bool) -> Event:
     """The person's answers to approval requests, by call id. ADK takes them in two forms."""
-    said = {one: {"confirmed": yes} for one, yes in confirmed.items()}
+    answers = {one: {"confirmed": yes} for one, yes in confirmed.items()}
     parts = [
         response(f"ask-{one}", {"response": json.dumps(value)} if as_text else value, REQUEST_CONFIRMATION)
-        for one, value in said.items()
+        for one, value in answers.items()
     ]
     content = types.Content(role="user", parts=parts)
     return Event(author="user", content=content, **_stamp("verdicts", stamps or {}))
@@ -100,23 +100,23 @@ def gated(call_id: str, name: str = "tool", **args: Any) -> types.FunctionCall:
     return types.FunctionCall(id=call_id, name=name, args=args)
 
 
-def spoken(said: str, *, finished: bool = False, **more: Any) -> Event:
+def spoken(words: str, *, finished: bool = False, **more: Any) -> Event:
     """A partial transcript of a live model's speech, which ADK does not store, or the finished one."""
-    transcription = types.Transcription(text=said, finished=finished)
+    transcription = types.Transcription(text=words, finished=finished)
     author = more.pop("author", "agent")
     return Event(author=author, output_transcription=transcription, partial=not finished, **more)
 
 
-def heard(said: str, *, finished: bool = False, **more: Any) -> Event:
+def heard(words: str, *, finished: bool = False, **more: Any) -> Event:
     """A transcript of the user's speech."""
-    transcription = types.Transcription(text=said, finished=finished)
+    transcription = types.Transcription(text=words, finished=finished)
     return Event(author="user", input_transcription=transcription, partial=not finished, **more)
 
 
-def stamp(event: Event, **said: Any) -> Event:
+def stamp(event: Event, **fields: Any) -> Event:
     """Add fields to our stamp on an event."""
     old = event.custom_metadata or {}
-    event.custom_metadata = {**old, STAMP: {**old.get(STAMP, {}), **said}}
+    event.custom_metadata = {**old, STAMP: {**old.get(STAMP, {}), **fields}}
     return event
 
 

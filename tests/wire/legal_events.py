@@ -68,12 +68,12 @@ def _model_step(draw: Draw, calls: dict[str, str]) -> list[Event]:
         events += [event for function in functions for event in _streamed_call(how, function)]
     whole = [part for kind, words in pieces for part in _streamed(kind, ["".join(words)])]
     browser = {one for one, kind in calls.items() if "browser" in kind}
-    said = {
+    metadata = {
         "usage_metadata": types.GenerateContentResponseUsageMetadata(total_token_count=draw(st.integers(0, 3))),
         "finish_reason": draw(st.sampled_from([None, types.FinishReason.STOP, types.FinishReason.MAX_TOKENS])),
         "actions": EventActions(state_delta=draw(st.sampled_from([{}, {"k": 1}, {"temp:k": 1}]))),
     }
-    events.append(model(*_joined(whole), *functions, long_running_tool_ids=browser, **said))
+    events.append(model(*_joined(whole), *functions, long_running_tool_ids=browser, **metadata))
     return events
 
 
@@ -143,10 +143,10 @@ def _answers(draw: Draw, waiting: dict[str, str], runs: list[list[Event]]) -> bo
     for one in draw(st.permutations(sorted(waiting))):
         kind = waiting[one]
         if "gated" in kind:
-            said = draw(st.sampled_from(["yes", "yes", "no", "nothing in time"]))
-            stamp = {"expired": True} if said == "nothing in time" else draw(_SAID)
-            runs.append([verdict(stamps={one: stamp}, as_text=draw(st.booleans()), **{one: said == "yes"})])
-            if said != "yes":
+            metadata = draw(st.sampled_from(["yes", "yes", "no", "nothing in time"]))
+            stamp = {"expired": True} if metadata == "nothing in time" else draw(_SAID)
+            runs.append([verdict(stamps={one: stamp}, as_text=draw(st.booleans()), **{one: metadata == "yes"})])
+            if metadata != "yes":
                 runs[-1].append(answered(response(one, REJECTED)))
                 continue
             if "browser" not in kind:

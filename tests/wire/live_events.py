@@ -47,7 +47,7 @@ class LiveTurn:
     acts: list[Act] = field(default_factory=list[Act])
     stored: list[Event] = field(default_factory=list[Event])
     clock: float = 0.0
-    said: list[str] = field(default_factory=list[str])
+    transcript: list[str] = field(default_factory=list[str])
     said_at: float = 0.0
     written: list[str] = field(default_factory=list[str])
     written_at: float = 0.0
@@ -96,15 +96,15 @@ class LiveTurn:
             self.stored.append(event)
 
     def _say(self) -> None:
-        self.said_at = self.said_at if self.said else self.clock + 1
-        self.said.append(self.draw(_WORDS))
-        self._take(spoken(self.said[-1]))
+        self.said_at = self.said_at if self.transcript else self.clock + 1
+        self.transcript.append(self.draw(_WORDS))
+        self._take(spoken(self.transcript[-1]))
 
     def _finish(self) -> None:
-        if self.said:
+        if self.transcript:
             more = self.draw(st.sampled_from(["", "", "more"]))
-            self._take(stamp(spoken("".join(self.said) + more, finished=True), at=self.said_at))
-            self.said = []
+            self._take(stamp(spoken("".join(self.transcript) + more, finished=True), at=self.said_at))
+            self.transcript = []
 
     def _write(self, *, thinks: bool) -> None:
         if self.thinks != thinks:
@@ -119,8 +119,8 @@ class LiveTurn:
             self._take(stamp(model(self._part("".join(self.written)), **more), at=self.written_at))
             self.written = []
 
-    def _part(self, said: str) -> types.Part:
-        return thought(said) if self.thinks else text(said)
+    def _part(self, transcript: str) -> types.Part:
+        return thought(transcript) if self.thinks else text(transcript)
 
     def _call(self) -> None:
         self._flush()
@@ -147,9 +147,9 @@ class LiveTurn:
             self.acts.append(one)
         elif state == "asked":
             self.calls[one] = "decided"
-            said = self.draw(st.sampled_from(["yes", "yes", "no", "nothing in time"]))
-            more = {"expired": True} if said == "nothing in time" else {}
-            self._take(stamp(verdict(stamps={one: more} if more else {}, **{one: said == "yes"}), held=True))
+            transcript = self.draw(st.sampled_from(["yes", "yes", "no", "nothing in time"]))
+            more = {"expired": True} if transcript == "nothing in time" else {}
+            self._take(stamp(verdict(stamps={one: more} if more else {}, **{one: transcript == "yes"}), held=True))
         else:
             self.calls[one] = "settled"
             self._take(answered(response(one, self.draw(_RESULTS))))

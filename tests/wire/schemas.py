@@ -23,7 +23,7 @@ class ChunkSchema:
         self._validators = {kind: validator_for(root)({**one, **shared}) for kind, one in self.types.items()}
 
     def errors(self, chunk: Chunk) -> list[str]:
-        """What is wrong with the chunk as it travels; nothing when it is right."""
+        """Return the errors of an encoded chunk; none when it is right."""
         sent = json.loads(encode_chunk(chunk))
         kind = "data-" if sent["type"].startswith("data-") else sent["type"]
         if kind not in self._validators:

@@ -232,7 +232,7 @@ class TestAnyOutput:
             assert b'"..."' in sent
             assert decode_chunk(sent)
 
-    def test_a_mended_chunk_keeps_its_other_fields(self) -> None:
+    def test_a_cleaned_chunk_keeps_its_other_fields(self) -> None:
         chunk = c.ToolOutputAvailable(tool_call_id="c1", output="\ud800", preliminary=True)
 
         assert decode_chunk(encode_chunk(chunk)) == c.ToolOutputAvailable(

@@ -80,25 +80,25 @@ def reloaded(stored: list[Event]) -> UIMessage:
 @thorough
 @given(live_turns(), ENDINGS)
 def test_a_reloaded_page_shows_what_was_streamed(turn: LiveTurn, ending: str) -> None:
-    shown = Shown(turn, ending)
+    streamed = Shown(turn, ending)
 
-    assert msgspec.to_builtins(reloaded(shown.stored)) == msgspec.to_builtins(fold(shown.chunks))
+    assert msgspec.to_builtins(reloaded(streamed.stored)) == msgspec.to_builtins(fold(streamed.chunks))
 
 
 @thorough
 @given(live_turns(), ENDINGS, st.sampled_from(["ai/6.0.0", "ai/7.0.0"]))
 def test_every_client_can_read_the_response_in_any_number_of_pieces(turn: LiveTurn, ending: str, client: str) -> None:
-    shown, profile = Shown(turn, ending), Profile.declared(client)
+    streamed, profile = Shown(turn, ending), Profile.declared(client)
     whole = assert_valid_stream(
-        [one for chunk in shown.chunks if (one := profile.fit(chunk)) is not None], client=client
+        [one for chunk in streamed.chunks if (one := profile.fit(chunk)) is not None], client=client
     )
 
     message: UIMessage | None = None
-    for index, chunks in enumerate(shown.stock()):
+    for index, chunks in enumerate(streamed.stock()):
         fitted = [one for chunk in chunks if (one := profile.fit(chunk)) is not None]
         message = assert_valid_stream(fitted, client=client, into=message)
-        if index < len(shown.waiting):
-            assert set(shown.waiting[index]) <= _calls_of_the_last_step(message)
+        if index < len(streamed.waiting):
+            assert set(streamed.waiting[index]) <= _calls_of_the_last_step(message)
     assert msgspec.to_builtins(message) == msgspec.to_builtins(whole)
 
 
@@ -107,7 +107,7 @@ def test_every_client_can_read_the_response_in_any_number_of_pieces(turn: LiveTu
 def test_finished_content_is_not_unsaved(turn: LiveTurn) -> None:
     encoder, before = Encoder(MESSAGE), len(turn.acts)
     fed(encoder, [act for act in turn.acts if isinstance(act, Event)])
-    assert len(encoder.unsaved()) == bool(turn.said) + bool(turn.written)
+    assert len(encoder.unsaved()) == bool(turn.transcript) + bool(turn.written)
 
     turn.act("finish")
     turn.act("flush")

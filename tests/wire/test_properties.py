@@ -210,9 +210,9 @@ def test_pending_calls_are_those_that_the_page_shows_as_pending(streamed: Stream
     encoder = Encoder(MESSAGE)
     message = fold([encoder.start(), *fed(encoder, streamed.stored), *encoder.end()])
 
-    shown = [part for part in message.parts if isinstance(part, ToolPart) and not _is_answered(part)]
+    pending_parts = [part for part in message.parts if isinstance(part, ToolPart) and not _is_answered(part)]
     assert [(one.id, one.input) for one in encoder.pending_calls()] == [
-        (part.tool_call_id, part.input) for part in shown
+        (part.tool_call_id, part.input) for part in pending_parts
     ]
 
 
@@ -303,8 +303,8 @@ def test_a_rebuilt_encoder_goes_on_as_the_old_one_would(runs: list[list[Event]])
 @thorough
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.text("xy ", min_size=1, max_size=3)), max_size=12), st.data())
 def test_parallel_agents_keep_their_texts_apart(pieces: list[tuple[str, str]], data: st.DataObject) -> None:
-    events = [partial(text(said), author=branch, branch=branch) for branch, said in pieces]
-    whole = {branch: "".join(said for one, said in pieces if one == branch) for branch, _ in pieces}
+    events = [partial(text(piece), author=branch, branch=branch) for branch, piece in pieces]
+    whole = {branch: "".join(piece for one, piece in pieces if one == branch) for branch, _ in pieces}
     order = data.draw(st.permutations(sorted(whole)))
     events += [model(text(whole[branch]), author=branch, branch=branch) for branch in order]
     encoder = Encoder(MESSAGE)

@@ -40,7 +40,7 @@ class RecordedLog:
             self._recorder.run_closed(run)
 
     async def read(self, run: str, after: int, wait: float) -> Batch | None:
-        """Return the entries behind position `after`."""
+        """Return the entries after the number `after`."""
         return await self._log.read(run, after, wait)
 
     async def head(self, run: str) -> RunHead | None:

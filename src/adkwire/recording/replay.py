@@ -199,7 +199,7 @@ class ReplayBackend:
         await self._send(chat, replayed)
         return SentStep(chat.key.chat, replayed.run.id, number, len(replayed.recorded.entries) - replayed.sent)
 
-    async def answer(self, user: str, chat_id: str, call_id: str, given: UncheckedAnswer) -> PendingCall:
+    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> PendingCall:
         """Accept any answer to a pending call; after the last one replay the continuation of the message."""
         chat = self._existing_chat(user, chat_id)
         pending = {call.tool_call_id: call for call in replay_chat.pending(chat)}
@@ -245,7 +245,7 @@ class ReplayBackend:
     async def follow(
         self, user: str, chat_id: str, after: Position | None = None, *, run: str | None = None
     ) -> Reading | None:
-        """Return a reading of the active run, of a run from behind a position, or of the whole message of a run."""
+        """Return a reading of the active run, of a run after a position, or of the whole message of a run."""
         named = after.run if after is not None else run
         if named is None:
             running = self.running(user, chat_id)
@@ -262,7 +262,7 @@ class ReplayBackend:
         return self.reading(found, after=after.number)
 
     def reading(self, run: Run, *, after: int | None = None, whole: bool = False) -> Reading:
-        """Read a run from its beginning, or from behind a number."""
+        """Read a run from its beginning, or after a number."""
 
         async def is_written() -> bool:
             return run.active
@@ -294,7 +294,7 @@ class ReplayBackend:
         return chat
 
     async def rename(self, user: str, chat_id: str, title: str) -> views.ChatSummary:
-        """Give a chat another title."""
+        """Set the title of a chat."""
         chat = self._existing_chat(user, chat_id)
         chat.title = title
         return replay_chat.summary(chat)
@@ -312,7 +312,7 @@ class ReplayBackend:
         self._existing_chat(user, chat_id)
         return []
 
-    async def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
+    async def events(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
         """Yield the chat events of a user; None is a heartbeat."""
         self._refuse_when_closing()
         async with aclosing(self._chat_events.listen(user, self.settings.heartbeat)) as items:

@@ -83,7 +83,7 @@ def closing_chunks(sent: Iterable[Chunk]) -> list[Chunk]:
 
 
 def drop_messages_from(chat: ReplayedChat, ids: set[str | None]) -> None:
-    """Drop the first message with one of these ids, which is sent or answered anew, and all messages behind it."""
+    """Drop the first message with one of these ids, which is sent or answered anew, and all messages after it."""
     at = next((i for i, message in enumerate(chat.messages) if message.id in ids), len(chat.messages))
     del chat.messages[at:]
 

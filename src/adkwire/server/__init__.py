@@ -1,1 +1,1 @@
-"""ASGI, thin: parse, ask the bridge, write. No logic, no ADK."""
+"""The HTTP and WebSocket routes: they parse requests, call the backend and write responses. No logic, no ADK."""

@@ -1,4 +1,4 @@
-"""Backend: what the routes of a server need: a Bridge with its agent, or a recording."""
+"""Backend: the interface that the routes of a server use; a Bridge has it, and so has a replay."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -68,10 +68,10 @@ class Backend(Protocol):
         ...
 
     async def start(self, user: str, turn: TurnInput, *, direct: bool = False) -> Run:
-        """Start the run of a turn, or return the run that a repeated request means."""
+        """Start the run of a turn, or return the run that an earlier request for it has started."""
         ...
 
-    async def answer(self, user: str, chat_id: str, call_id: str, given: UncheckedAnswer) -> PendingCall:
+    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> PendingCall:
         """Answer one pending call."""
         ...
 
@@ -82,11 +82,11 @@ class Backend(Protocol):
     async def follow(
         self, user: str, chat_id: str, after: Position | None = None, *, run: str | None = None
     ) -> Reading | None:
-        """Read from behind a position, the message of a run, or the message being written; None when there is none."""
+        """Read the chunks after a position, the message of a run, or the one being written; None when there is none."""
         ...
 
     def reading(self, run: Run, *, whole: bool = False) -> Reading:
-        """Read a run from its beginning; `whole` with what its message held before."""
+        """Read a run from its beginning; with `whole` also what earlier runs wrote in its message."""
         ...
 
     async def chats(self, user: str, *, limit: int, before: str | None) -> ChatList:
@@ -100,19 +100,19 @@ class Backend(Protocol):
         ...
 
     async def rename(self, user: str, chat_id: str, title: str) -> ChatSummary:
-        """Give a chat another title."""
+        """Set the title of a chat."""
         ...
 
     async def delete(self, user: str, chat_id: str) -> None:
-        """Stop what runs in a chat and delete it."""
+        """Stop the runs of a chat and delete it."""
         ...
 
     async def audit(self, user: str, chat_id: str) -> list[AuditEntry]:
         """Return who asked, who answered and the outcome of each call of a chat."""
         ...
 
-    def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
-        """Yield what happens in a user's chats from now on; None is a heartbeat."""
+    def events(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
+        """Yield the chat events of a user from now on; None is a heartbeat."""
         ...
 
     def watch(self) -> None:
@@ -124,7 +124,7 @@ class Backend(Protocol):
         ...
 
     async def drain(self, seconds: float) -> None:
-        """Take no more turns, and wait up to so many seconds for the running ones."""
+        """Refuse new turns, and wait up to so many seconds for the running ones."""
         ...
 
     async def close(self, *, drain: float | None = None) -> None:

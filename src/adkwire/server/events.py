@@ -1,4 +1,4 @@
-"""GET /api/events: what happens in the chats of a user, as it happens."""
+"""GET /api/events: the chat events of a user, as they happen."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -20,8 +20,8 @@ class EventsRoute:
         self._backend = backend
 
     async def stream(self, request: Request) -> Response:
-        """Stream the events of all chats of the user from now on."""
-        events = self._backend.news(user_of(request).id)
+        """Stream the chat events of the user from now on."""
+        events = self._backend.events(user_of(request).id)
         # The first step raises while the server shuts down; later it would be too late for a status.
         await anext(events)
         return EventStream(_encode(events), STREAM_HEADERS, self._backend.settings.slow_reader)

@@ -88,7 +88,7 @@ def token_user(token: str) -> Authenticate:
     expected = token.encode()
 
     def authenticate(connection: HTTPConnection) -> User:
-        if not any(hmac.compare_digest(given, expected) for given in _tokens(connection)):
+        if not any(hmac.compare_digest(sent, expected) for sent in _tokens(connection)):
             raise Unauthorized("A valid token is needed.", hint="Send it as `Authorization: Bearer <token>`.")
         return User("owner")
 
@@ -97,8 +97,8 @@ def token_user(token: str) -> Authenticate:
 
 def _tokens(connection: HTTPConnection) -> list[bytes]:
     """Return the tokens in a request: in its header, or where a browser can put one when it opens a socket."""
-    scheme, _, given = connection.headers.get("authorization", "").partition(" ")
-    tokens = [given.strip()] if scheme.lower() == "bearer" else []
+    scheme, _, credentials = connection.headers.get("authorization", "").partition(" ")
+    tokens = [credentials.strip()] if scheme.lower() == "bearer" else []
     if connection.scope["type"] == "websocket":
         offered: list[str] = connection.scope.get("subprotocols") or []
         tokens += connection.query_params.getlist("token")
@@ -159,7 +159,7 @@ class Guard:
         self._hosts = _LOOPBACK_NAMES | own | frozenset(host.lower() for host in settings.allow_host)
 
     def protect(self, handler: Handler, *, identity: bool = True) -> "GuardedEndpoint":
-        """Return a guarded endpoint; without `identity` for what anybody may see."""
+        """Return a guarded endpoint; without `identity` any client may use it."""
         return GuardedEndpoint(self, handler, identity)
 
     def protect_socket(self, handler: SocketHandler) -> "GuardedSocket":

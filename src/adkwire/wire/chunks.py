@@ -25,22 +25,22 @@ class _Chunk(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_fiel
 
 
 class Start(_Chunk, frozen=True, tag="start"):
-    """Opens a message, or continues the one with this id."""
+    """The beginning of a message, or of the continuation of the message with this id."""
 
     message_id: str | UnsetType = UNSET
     message_metadata: Json | UnsetType = UNSET
 
 
 class StartStep(_Chunk, frozen=True, tag="start-step"):
-    """One model step begins."""
+    """The beginning of a step."""
 
 
 class FinishStep(_Chunk, frozen=True, tag="finish-step"):
-    """The step ends; every text and reasoning part is closed."""
+    """The end of a step; every text and reasoning part is closed."""
 
 
 class TextStart(_Chunk, frozen=True, tag="text-start"):
-    """Opens a text part."""
+    """The beginning of a text part."""
 
     id: str
     provider_metadata: ProviderMetadata | UnsetType = UNSET
@@ -55,7 +55,7 @@ class TextDelta(_Chunk, frozen=True, tag="text-delta"):
 
 
 class TextEnd(_Chunk, frozen=True, tag="text-end"):
-    """Closes a text part."""
+    """The end of a text part."""
 
     id: str
     provider_metadata: ProviderMetadata | UnsetType = UNSET
@@ -63,7 +63,7 @@ class TextEnd(_Chunk, frozen=True, tag="text-end"):
 
 
 class ReasoningStart(_Chunk, frozen=True, tag="reasoning-start"):
-    """Opens a reasoning part."""
+    """The beginning of a reasoning part."""
 
     id: str
     provider_metadata: ProviderMetadata | UnsetType = UNSET
@@ -78,14 +78,14 @@ class ReasoningDelta(_Chunk, frozen=True, tag="reasoning-delta"):
 
 
 class ReasoningEnd(_Chunk, frozen=True, tag="reasoning-end"):
-    """Closes a reasoning part."""
+    """The end of a reasoning part."""
 
     id: str
     provider_metadata: ProviderMetadata | UnsetType = UNSET
 
 
 class ToolInputStart(_Chunk, frozen=True, tag="tool-input-start"):
-    """Announces a call whose arguments follow as text."""
+    """The beginning of a call whose arguments follow as text."""
 
     tool_call_id: str
     tool_name: str
@@ -105,7 +105,7 @@ class ToolInputDelta(_Chunk, frozen=True, tag="tool-input-delta"):
 
 
 class ToolInputAvailable(_Chunk, frozen=True, tag="tool-input-available"):
-    """The whole arguments of a call. This is what triggers `onToolCall` in the browser."""
+    """All arguments of a call. It makes the browser call `onToolCall`."""
 
     tool_call_id: str
     tool_name: str
@@ -118,7 +118,7 @@ class ToolInputAvailable(_Chunk, frozen=True, tag="tool-input-available"):
 
 
 class ToolInputError(_Chunk, frozen=True, tag="tool-input-error"):
-    """The arguments of a call could not be used."""
+    """Arguments of a call that cannot be used."""
 
     tool_call_id: str
     tool_name: str
@@ -132,7 +132,7 @@ class ToolInputError(_Chunk, frozen=True, tag="tool-input-error"):
 
 
 class ToolApprovalRequest(_Chunk, frozen=True, tag="tool-approval-request"):
-    """Asks the person whether an announced call may run."""
+    """The question to a person whether a call may run."""
 
     approval_id: str
     tool_call_id: str
@@ -144,7 +144,7 @@ class ToolApprovalRequest(_Chunk, frozen=True, tag="tool-approval-request"):
 
 
 class ToolApprovalResponse(_Chunk, frozen=True, tag="tool-approval-response"):
-    """What was answered to an approval request."""
+    """The answer to an approval request."""
 
     approval_id: str
     approved: bool
@@ -154,7 +154,7 @@ class ToolApprovalResponse(_Chunk, frozen=True, tag="tool-approval-response"):
 
 
 class ToolOutputAvailable(_Chunk, frozen=True, tag="tool-output-available"):
-    """The result of a call, or with `preliminary` a first look at it."""
+    """The result of a call, or with `preliminary` a result that another one follows."""
 
     tool_call_id: str
     output: Json
@@ -166,7 +166,7 @@ class ToolOutputAvailable(_Chunk, frozen=True, tag="tool-output-available"):
 
 
 class ToolOutputError(_Chunk, frozen=True, tag="tool-output-error"):
-    """The call failed."""
+    """The error of a call that failed."""
 
     tool_call_id: str
     error_text: str
@@ -177,13 +177,13 @@ class ToolOutputError(_Chunk, frozen=True, tag="tool-output-error"):
 
 
 class ToolOutputDenied(_Chunk, frozen=True, tag="tool-output-denied"):
-    """The person denied the call; it did not run."""
+    """The end of a call that a person denied; it did not run."""
 
     tool_call_id: str
 
 
 class SourceUrl(_Chunk, frozen=True, tag="source-url"):
-    """A web page the answer rests on."""
+    """A web page that is a source of the answer."""
 
     source_id: str
     url: str
@@ -192,7 +192,7 @@ class SourceUrl(_Chunk, frozen=True, tag="source-url"):
 
 
 class SourceDocument(_Chunk, frozen=True, tag="source-document"):
-    """A document the answer rests on."""
+    """A document that is a source of the answer."""
 
     source_id: str
     media_type: str
@@ -210,7 +210,7 @@ class File(_Chunk, frozen=True, tag="file"):
 
 
 class ReasoningFile(_Chunk, frozen=True, tag="reasoning-file"):
-    """Media the model made while thinking."""
+    """Media that belong to the model's reasoning."""
 
     url: str
     media_type: str
@@ -225,7 +225,7 @@ class Custom(_Chunk, frozen=True, tag="custom"):
 
 
 class ResetStep(_Chunk, frozen=True, tag="reset-step"):
-    """Drops what the current step has written."""
+    """The request to drop the parts of the current step."""
 
 
 class SteeringMessage(_Chunk, frozen=True, tag="steering-message"):
@@ -242,19 +242,19 @@ class MessageMetadata(_Chunk, frozen=True, tag="message-metadata"):
 
 
 class Error(_Chunk, frozen=True, tag="error"):
-    """The run failed. The client ignores whatever follows."""
+    """The error of a run that failed. The client ignores all chunks after it."""
 
     error_text: str
 
 
 class Abort(_Chunk, frozen=True, tag="abort"):
-    """The run was stopped."""
+    """The end of a run that was stopped."""
 
     reason: str | UnsetType = UNSET
 
 
 class Finish(_Chunk, frozen=True, tag="finish"):
-    """The response is complete."""
+    """The end of a response."""
 
     finish_reason: FinishReason | UnsetType = UNSET
     message_metadata: Json | UnsetType = UNSET
@@ -304,7 +304,7 @@ Chunk: TypeAlias = Tagged | Data
 
 
 def to_plain(value: object) -> object:
-    """Turn a value that JSON does not know, as a tool may return it, into one that JSON knows."""
+    """Return a JSON value for one that JSON does not know, such as an object that a tool returns."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", by_alias=True, exclude_none=True)
@@ -325,7 +325,7 @@ def encode_chunk(chunk: object) -> bytes:
     try:
         return _encode(chunk)
     except (ValueError, RecursionError):
-        return _encode(_mended(chunk, _MAX_DEPTH))
+        return _encode(_cleaned(chunk, _MAX_DEPTH))
 
 
 def json_text(value: object) -> str:
@@ -333,23 +333,23 @@ def json_text(value: object) -> str:
     return encode_chunk(value).decode()
 
 
-def _mended(value: object, depth: int) -> object:
+def _cleaned(value: object, depth: int) -> object:
     """Return a copy without what JSON cannot carry: lone surrogates, endless nesting."""
     if isinstance(value, str):
         return whole_text(value)
     if depth == 0:
         return "..."
     if isinstance(value, _Chunk | Data):
-        fields = {name: _mended(getattr(value, name), depth) for name in value.__struct_fields__}
+        fields = {name: _cleaned(getattr(value, name), depth) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **fields)
     if isinstance(value, dict):
         pairs = cast("dict[object, object]", value).items()
-        return {_mended(str(key), depth): _mended(one, depth - 1) for key, one in pairs}
+        return {_cleaned(str(key), depth): _cleaned(one, depth - 1) for key, one in pairs}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_mended(one, depth - 1) for one in cast("list[object]", value)]
+        return [_cleaned(one, depth - 1) for one in cast("list[object]", value)]
     if value is None or isinstance(value, bool | int | float | UnsetType):
         return value
-    return _mended(to_plain(value), depth - 1)
+    return _cleaned(to_plain(value), depth - 1)
 
 
 def decode_chunk(raw: bytes) -> Chunk:

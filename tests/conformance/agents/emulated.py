@@ -37,7 +37,7 @@ NAME = re.compile(r'Your internal name is "(\w+)"')
 
 
 def _agents(agent: BaseAgent) -> Iterator[LlmAgent]:
-    """All that have a model."""
+    """Return all agents of a tree that have a model."""
     tools: list[Any] = getattr(agent, "tools", [])
     if isinstance(agent, LlmAgent):
         yield agent
@@ -50,7 +50,7 @@ def _script(agent: LlmAgent) -> Callable[[LlmRequest], Iterable[Step]]:
 
 
 def _steps(setting: dict[str, Any], contents: list[dict[str, Any]]) -> Iterable[Step]:
-    """What the agent does that is asked: its instruction says which one it is."""
+    """Return the steps of the agent that the request is for, which its instruction names."""
     instruction = " ".join(part["text"] for part in setting["systemInstruction"]["parts"])
     (name,) = NAME.findall(instruction)
     return scripts[name](LlmRequest(contents=[_content(raw) for raw in contents]))

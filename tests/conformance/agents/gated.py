@@ -31,19 +31,19 @@ LEDGER = Path(os.environ["LEDGER"])
 
 
 class Signal(asyncio.Event):
-    """One that is set in one thread and waited for in another: a model may have a thread of its own."""
+    """An event that one thread sets and another waits for: a model may run in a thread of its own."""
 
     def __init__(self) -> None:
-        self._told: Future[None] = Future()
+        self._set_future: Future[None] = Future()
 
     def set(self) -> None:
-        """Wake all who wait."""
-        if not self._told.done():
-            self._told.set_result(None)
+        """Set the event, and wake all waiting threads."""
+        if not self._set_future.done():
+            self._set_future.set_result(None)
 
     async def wait(self) -> Literal[True]:
-        """Until it is set."""
-        await asyncio.shield(asyncio.wrap_future(self._told))
+        """Wait until the event is set."""
+        await asyncio.shield(asyncio.wrap_future(self._set_future))
         return True
 
 
@@ -52,7 +52,7 @@ released: defaultdict[str, Signal] = defaultdict(Signal)
 
 
 def did(what: str, context: ToolContext) -> None:
-    """One line that says that a body ran: appended in one write, so that no two mix."""
+    """Append a line that a tool ran, in one write, so that lines do not mix."""
     line = {"chat": context.session.id, "call": context.function_call_id, "what": what}
     with LEDGER.open("a") as ledger:
         ledger.write(json.dumps(line) + "\n")
@@ -71,7 +71,7 @@ def owe(amount: float, tool_context: ToolContext) -> str:
 
 
 async def slow(amount: int, tool_context: ToolContext) -> dict[str, int]:
-    """Pays, and has begun to when it is heard of again."""
+    """Pays after `release`; `begun` waits until it runs."""
     did(f"slow {amount}", tool_context)
     begun[tool_context.session.id].set()
     await released[tool_context.session.id].wait()
@@ -91,7 +91,7 @@ def later(amount: int, tool_context: ToolContext) -> dict[str, int]:
 
 
 def is_generous(amount: int, tool_context: ToolContext) -> bool:
-    """Whether a tip is one to think about. ADK gives this function all that the tool gets."""
+    """Return True for a large tip. ADK calls this function with all arguments of the tool."""
     return amount > 100 and tool_context.function_call_id is not None
 
 
@@ -162,7 +162,7 @@ def trust(amount: int, tool_context: ToolContext) -> dict[str, int]:
 
 
 class Place(TypedDict):
-    """Where a device is."""
+    """The position of a device."""
 
     latitude: float
     longitude: float
@@ -181,7 +181,7 @@ def clock() -> dict[str, str]:
 
 
 def is_loud(track: int) -> bool:
-    """Whether a track may disturb."""
+    """Return True for the loud track."""
     return track == 1
 
 
@@ -231,13 +231,13 @@ def _release(chat: str) -> Step:
 
 
 def heard(sound: bytes) -> str:
-    """What was said: each sample is a character."""
+    """Return the transcript of audio in which each sample is a character."""
     return sound.decode("utf-16-le")
 
 
 def script(request: LlmRequest) -> Iterable[Step]:
-    """The next step of what the user typed last, by how often the model has answered it already."""
-    index, text = _last_said(request.contents)
+    """Return the next step for the last user message, by the number of answers that the model has given to it."""
+    index, text = _last_user_text(request.contents)
     stages = text.split(" | ")
     # ADK stores what a live model said and what it called in one turn apart.
     at = sum(role == "model" for role, _ in groupby(content.role for content in request.contents[index:]))
@@ -253,7 +253,7 @@ def _stage(stage: str) -> Iterable[Step]:
             yield VERBS[verb](rest)
 
 
-def _last_said(contents: Sequence[types.Content]) -> tuple[int, str]:
+def _last_user_text(contents: Sequence[types.Content]) -> tuple[int, str]:
     for index in range(len(contents) - 1, -1, -1):
         for part in contents[index].parts or ():
             if contents[index].role == "user" and part.text:
@@ -262,7 +262,7 @@ def _last_said(contents: Sequence[types.Content]) -> tuple[int, str]:
 
 
 def _outcome(contents: Sequence[types.Content]) -> str:
-    """What the model reads of its last calls, word for word."""
+    """Return the results of the last calls as the model gets them."""
     last = max(index for index, content in enumerate(contents) if content.role == "model")
     found = [part.function_response for content in contents[last:] for part in content.parts or ()]
     return "; ".join(sorted(f"{each.name} {json.dumps(each.response, sort_keys=True)}" for each in found if each))

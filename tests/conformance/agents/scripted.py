@@ -32,7 +32,7 @@ MEGABYTE = SAMPLES["long"] * 65_536
 
 
 class Forecast(BaseModel):
-    """What a tool returns as an object."""
+    """An object that a tool returns."""
 
     place: str
     degrees: float
@@ -218,8 +218,8 @@ SCRIPTS: Mapping[str, Sequence[Sequence[Step]]] = {
 
 
 def script(request: LlmRequest) -> Iterable[Step]:
-    """The steps for the last thing the user said, by how often the model has answered it already."""
-    index, text = _last_said(request.contents)
+    """Return the next step for the last user message, by the number of answers that the model has given to it."""
+    index, text = _last_user_text(request.contents)
     verb, _, name = text.partition(" for ")
     if verb == "hold":
         return [Say("One "), Wait(gate(name)), Say("two.")]
@@ -232,7 +232,7 @@ def script(request: LlmRequest) -> Iterable[Step]:
     return turns[sum(content.role == "model" for content in request.contents[index:])]
 
 
-def _last_said(contents: Sequence[types.Content]) -> tuple[int, str]:
+def _last_user_text(contents: Sequence[types.Content]) -> tuple[int, str]:
     for index in range(len(contents) - 1, -1, -1):
         for part in contents[index].parts or ():
             if contents[index].role == "user" and part.text:
@@ -245,11 +245,11 @@ def _says(name: str, *steps: Step) -> LlmAgent:
 
 
 def _slowly(request: LlmRequest) -> Iterable[Step]:
-    """Begin, and end only when the other one of the team has ended."""
-    said = (part.text or "" for content in request.contents for part in content.parts or ())
+    """Say something, and end only when the other agent of the team has ended."""
+    texts = (part.text or "" for content in request.contents for part in content.parts or ())
     return [
         Say("Slow begins "),
-        Wait(gate(next(text for text in said if text.startswith("team for ")))),
+        Wait(gate(next(text for text in texts if text.startswith("team for ")))),
         Say("and ends. "),
     ]
 

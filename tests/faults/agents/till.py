@@ -37,7 +37,7 @@ TOOLS = ("pay", "charge", "lend", "trust", "soon")
 
 
 def order() -> list[str]:
-    """What ARMED says; nothing, as a rule."""
+    """Return the order in ARMED; usually none."""
     try:
         return ARMED.read_text().split()
     except FileNotFoundError:
@@ -45,13 +45,13 @@ def order() -> list[str]:
 
 
 def die() -> None:
-    """`kill -9`, and not again in the next life."""
+    """Kill this process with `kill -9`, and remove the order."""
     ARMED.unlink()
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def reach(point: str, chat: str) -> None:
-    """Die here, or stay, if that was the order."""
+    """Kill the process or wait at this point, if ARMED orders it."""
     now = order()
     if now == [point, chat]:
         die()
@@ -61,7 +61,7 @@ async def reach(point: str, chat: str) -> None:
 
 
 class Statements:
-    """Counts what SQLite is given, on all connections."""
+    """Counts the statements of SQLite on all connections."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -82,7 +82,7 @@ _connect = sqlite3.connect
 
 
 def connect(*args: Any, **options: Any) -> sqlite3.Connection:
-    """`sqlite3.connect`, but its statements are counted."""
+    """Open a connection whose statements are counted."""
     connection = _connect(*args, **options)
     connection.set_trace_callback(statements.before)
     return connection
@@ -92,19 +92,19 @@ sqlite3.connect = cast("Any", connect)
 
 
 def append(path: Path, line: str) -> None:
-    """One line, in one write."""
+    """Append a line in one write."""
     with path.open("a") as file:
         file.write(f"{line}\n")
 
 
 def write(what: str, context: ToolContext) -> None:
-    """It really ran."""
+    """Write that a tool ran to the ledger."""
     line = {"what": what, "chat": context.session.id, "call": context.function_call_id}
     append(LEDGER, json.dumps(line))
 
 
 def is_paid(amount: int, context: ToolContext) -> bool:
-    """Whether the ledger has a charge with this call's id."""
+    """Return True if the ledger has a charge with this call's id."""
     charge = {"what": f"charge {amount}", "chat": context.session.id, "call": context.function_call_id}
     return charge in map(json.loads, LEDGER.read_text().splitlines())
 
@@ -154,7 +154,7 @@ def clock() -> dict[str, str]:
 
 
 class Faults(BasePlugin):
-    """The moments before adkwire's own plugin has its turn."""
+    """A plugin that reaches its points before adkwire's own plugin."""
 
     async def on_user_message_callback(
         self, *, invocation_context: InvocationContext, user_message: types.Content
@@ -188,7 +188,7 @@ async def after_tool(tool: BaseTool, args: dict[str, Any], tool_context: ToolCon
 
 
 def script(request: LlmRequest) -> Iterable[Step]:
-    """The calls that the user typed last; else, and when they are answered, what is known of all calls."""
+    """Return the calls that the user typed; once they are answered, a text with the results of all calls."""
     newest = request.contents[-1].parts or []
     text = newest[0].text or "" if newest else ""
     if text == "clock":
@@ -196,8 +196,8 @@ def script(request: LlmRequest) -> Iterable[Step]:
     if text.split(" ")[0] in TOOLS:
         return [_call(*wish.split(" ")) for wish in text.split(" + ")]
     found = [part.function_response for content in request.contents for part in content.parts or ()]
-    told = [f"{each.name} {json.dumps(each.response, sort_keys=True)}" for each in found if each]
-    return [Say("Told: " + ("; ".join(told) or "nothing"))]
+    results = [f"{each.name} {json.dumps(each.response, sort_keys=True)}" for each in found if each]
+    return [Say("Told: " + ("; ".join(results) or "nothing"))]
 
 
 def _call(name: str, amount: str) -> Call:

@@ -74,8 +74,8 @@ def audio(pcm: bytes, **more: Any) -> Frame:
     return {"type": "audio_chunk", "version": "1.0", "data": data}
 
 
-def answer(call: str, **said: Any) -> Frame:
-    return {"type": "tool_result", "version": "1.0", "data": {"toolCallId": call, **said}}
+def answer(call: str, **fields: Any) -> Frame:
+    return {"type": "tool_result", "version": "1.0", "data": {"toolCallId": call, **fields}}
 
 
 async def turn_of(one: LiveClient) -> tuple[Frame, list[Frame]]:

@@ -22,7 +22,7 @@ OURS = (SUBPROTOCOL,)
 def send_frame(
     text: str = "hello", request_id: str = "r1", *, chat: str = "chat", message_id: str = "u1", **more: Any
 ) -> Frame:
-    """What the stock transport sends for a message."""
+    """Return the frame that the stock transport sends for a message."""
     return {
         "type": "send",
         "requestId": request_id,
@@ -85,7 +85,7 @@ class SocketClient:
         return found
 
     async def closed(self) -> tuple[int, str]:
-        """How it ends; what comes until then is passed over."""
+        """Read to the end of the socket, and return its close code and reason."""
         try:
             while True:
                 await self.next()
@@ -184,7 +184,7 @@ class RawSocket:
             return None
 
     async def close_code(self) -> int | None:
-        """How the server closes it; None when it just ends."""
+        """Return the close code of the server; None when the connection ends without one."""
         while (frame := await self.read()) is not None:
             if frame[0] == 8:
                 return int.from_bytes(frame[1][:2])

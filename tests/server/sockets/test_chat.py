@@ -131,7 +131,7 @@ async def test_the_same_message_on_a_new_socket_follows_its_run(open_site: Open)
     assert len(model.requests) == 1
 
 
-async def test_going_away_does_not_stop(open_site: Open) -> None:
+async def test_a_lost_socket_does_not_stop_the_run(open_site: Open) -> None:
     held = asyncio.Event()
     site = await open_site(two_parts(held))
     async with open_socket(site) as one:
@@ -212,7 +212,7 @@ async def test_nobody_else_can_resume(open_site: Open) -> None:
         assert kinds_of(await ann.answer("r1"))[-1] == "finish"
 
 
-async def test_with_the_subprotocol_chunks_have_places(open_site: Open) -> None:
+async def test_with_the_subprotocol_chunks_have_positions(open_site: Open) -> None:
     site = await open_site(ScriptedModel(turns=[[Say("one two")]]))
     async with open_socket(site, subprotocols=OURS) as one:
         assert one.connection.subprotocol == "adkwire.chat.v1"
@@ -240,7 +240,7 @@ async def test_with_the_subprotocol_chunks_have_places(open_site: Open) -> None:
         ("run/../x:1", "unprocessable"),
     ],
 )
-async def test_a_place_that_is_not_kept(open_site: Open, after: str, code: str) -> None:
+async def test_a_position_that_is_not_kept(open_site: Open, after: str, code: str) -> None:
     site = await open_site()
     async with open_socket(site, subprotocols=OURS) as one:
         [frame] = await one.ask(resume_frame(after=after, lastSequence=4))
@@ -269,7 +269,7 @@ async def test_a_ping(open_site: Open) -> None:
         ("", None, {"x-adkwire-client": "ai/7.0.169"}, "interrupted"),
     ],
 )
-async def test_abort_and_what_each_client_is_told(
+async def test_the_chunks_of_an_abort_for_each_client(
     open_site: Open, query: str, declared: str | None, headers: dict[str, str], reason: str
 ) -> None:
     site = await open_site(ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())], [Say("next")]]))
@@ -463,8 +463,8 @@ async def test_refusals_are_those_of_http(open_site: Open, change: dict[str, Any
         assert words in text
         posted = (await site.client.post("/api/chat", json={**body(), **change})).json()["error"]
         assert text == " ".join(filter(None, (posted["message"], posted.get("hint"))))
-        [told] = await two.ask({**send_frame(), **change})
-        assert told == {"type": "error", "requestId": "r1", "errorText": text, "code": posted["code"]}
+        [refused_frame] = await two.ask({**send_frame(), **change})
+        assert refused_frame == {"type": "error", "requestId": "r1", "errorText": text, "code": posted["code"]}
         assert text_in(await one.ask(send_frame())) == "ok"
 
 
@@ -497,7 +497,7 @@ async def test_two_sockets_and_a_post_see_the_same(open_site: Open) -> None:
     assert [part["text"] for part in history["messages"][1]["parts"] if part["type"] == "text"] == ["one two"]
 
 
-async def test_what_a_frame_claims_in_its_headers_is_nothing(open_site: Open) -> None:
+async def test_headers_in_a_frame_are_ignored(open_site: Open) -> None:
     site = await open_site(auth="token", token="secret-token")
     async with open_socket(site, headers={"authorization": "Bearer secret-token"}) as one:
         claimed = {"authorization": "Bearer wrong", "x-adkwire-client": "ai/7.0.169", "host": "evil.com"}

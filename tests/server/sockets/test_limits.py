@@ -1,4 +1,4 @@
-"""How much a socket takes, from whom, and how long: what a client may not do, and how it is told."""
+"""The limits of a socket: what a client may not do, and which error or close code it gets."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from adkwire.server.sockets.uvicorn_protocol import UvicornProtocol
 from adkwire.stores.memory import MemoryStreamLog
 from adkwire.stores.stores import Stores
 from adkwire.testing import Say, ScriptedModel, Wait
-from tests.server.app_server import PATIENCE, Site, body, said, serving
+from tests.server.app_server import PATIENCE, Site, answer_text, body, serving
 from tests.server.conftest import Open
 from tests.server.sockets.socket_client import (
     OURS,
@@ -101,9 +101,9 @@ async def test_a_wrong_frame_is_answered_and_nothing_else_happens(limited: Site,
         assert text_in(await one.ask(send_frame(chat="fine"))) == "ok"
     async with open_socket(limited, subprotocols=OURS) as two:
         await two.send(json.dumps(OWNED[name]))
-        told = await two.next()
-        assert (told["type"], told["requestId"]) == ("error", "x")
-        assert told["code"] in ("unprocessable", "too-large")
+        received_frame = await two.next()
+        assert (received_frame["type"], received_frame["requestId"]) == ("error", "x")
+        assert received_frame["code"] in ("unprocessable", "too-large")
 
 
 @pytest.mark.parametrize("name", OWNERLESS)
@@ -121,7 +121,7 @@ async def test_a_frame_that_belongs_to_no_request(limited: Site, name: str) -> N
 
 
 async def test_duplicate_keys_are_read_one_way(limited: Site) -> None:
-    """What is checked and what is done must not come from different readings."""
+    """The request that is checked must be the one that is carried out."""
     async with open_socket(limited) as one:
         await one.send('{"type":"send","type":"resume","requestId":"a","requestId":"b","id":"../x","id":"c"}')
         assert await one.next() == {"type": "no-active", "requestId": "b"}
@@ -224,7 +224,7 @@ async def test_messages_over_http_and_sockets_are_counted_together(open_site: Op
 
 
 class Hand:
-    """The clock of sockets, moved by hand: a machine that stands still for a moment makes nobody idle."""
+    """The clock of sockets, set by tests, so that a slow machine makes no socket idle."""
 
     now = 0.0
 
@@ -362,7 +362,7 @@ SCOPE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("word", ["start", "chunk", "end", "error"])
-async def test_a_client_that_goes_at_any_word_leaves_nothing_behind(tmp_path: Path, word: str) -> None:
+async def test_a_client_that_leaves_at_any_frame_leaves_no_task(tmp_path: Path, word: str) -> None:
     """By hand, as a server whose client takes no more just when this is sent."""
     app = create_app(scripted(ScriptedModel(turns=[[Say("one two")]])), settings=settings(tmp_path, db="memory:"))
     coming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -387,7 +387,7 @@ def _received(frame: Any) -> dict[str, Any]:
     return {"type": "websocket.receive", "text": json.dumps(frame)}
 
 
-async def test_readers_are_given_back(tmp_path: Path) -> None:
+async def test_readers_that_have_left_are_not_counted(tmp_path: Path) -> None:
     held = asyncio.Event()
     app = create_app(
         scripted(ScriptedModel(turns=[[Say("one "), Wait(held), Say("two")]])),
@@ -411,7 +411,7 @@ async def test_readers_are_given_back(tmp_path: Path) -> None:
 
 
 @contextmanager
-def told(words: str) -> Generator[asyncio.Event]:
+def received_frame(words: str) -> Generator[asyncio.Event]:
     """An event that is set when the log says this."""
     heard_it, logger = asyncio.Event(), logging.getLogger("adkwire")
 
@@ -431,13 +431,13 @@ def told(words: str) -> Generator[asyncio.Event]:
 
 
 async def test_a_slow_reader_is_cut_and_others_are_not(tmp_path: Path) -> None:
-    """One that takes nothing at all: the run goes on, another reader gets it all, and it is told when it wakes up."""
+    """The run goes on, another reader gets all of it, and the slow one gets the close code when it reads again."""
     pieces, last = ["x" * 60_000 for _ in range(120)], asyncio.Event()
     model = ScriptedModel(turns=[[*(Say(piece, chunk=100_000) for piece in pieces), Wait(last), Say("end")]])
     given = settings(tmp_path, db="memory:", slow_reader=1.5)
     app = create_app(scripted(model), settings=given)
     async with serving(app, ws=UvicornProtocol) as site:
-        with told("slow reader") as cut:
+        with received_frame("slow reader") as cut:
             reply, slow = await raw_handshake(site.port, [("host", "localhost")], narrow=True)
             assert reply.status == 101
             slow.write(1, json.dumps(send_frame()).encode())
@@ -455,7 +455,7 @@ async def test_a_slow_reader_is_cut_and_others_are_not(tmp_path: Path) -> None:
         got = [json.loads(payload) for opcode, payload in frames if opcode == 1]
         assert 0 < len(text_in(got)) < 120 * 60_000
         again = await site.client.post("/api/chat", json=body())
-        assert len(said(again.text)) == 120 * 60_000 + 3
+        assert len(answer_text(again.text)) == 120 * 60_000 + 3
         slow.drop()
     await app.state.bridge.close()
 
@@ -469,7 +469,7 @@ async def _rest(wire: Any) -> AsyncIterator[tuple[int, bytes]]:
 
 
 class ImpatientSocket(UvicornProtocol):
-    """One that says when it is gone."""
+    """A WebSocket protocol that sets an event when its connection is lost."""
 
     gone: asyncio.Event
 
@@ -490,7 +490,7 @@ async def test_a_slow_reader_that_never_wakes_up(tmp_path: Path, ws: Any) -> Non
     app = create_app(scripted(model), settings=settings(tmp_path, db="memory:", slow_reader=0.2))
     async with serving(app, ws=ws) as site:
         quiet = asyncio.all_tasks()
-        with told("slow reader") as cut:
+        with received_frame("slow reader") as cut:
             _, slow = await raw_handshake(site.port, [("host", "localhost")], narrow=True)
             slow.write(1, json.dumps(send_frame()).encode())
             async with asyncio.timeout(PATIENCE):
@@ -561,7 +561,7 @@ async def test_a_message_that_meets_a_server_going_down(tmp_path: Path) -> None:
 
 
 async def test_going_down_at_once(tmp_path: Path) -> None:
-    """What does not end is stopped, and its reader sees that it was."""
+    """A run that does not end is stopped, and its reader gets the abort."""
     model = ScriptedModel(turns=[[Say("one "), Wait(asyncio.Event())]])
     app = create_app(scripted(model), settings=settings(tmp_path, drain=0))
     async with serving(app) as site, open_socket(site) as one:

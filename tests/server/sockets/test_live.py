@@ -184,11 +184,11 @@ async def test_a_wrong_frame_of_a_request_is_answered_there(shared_site: Site) -
         assert (await one.answer("x"))[0]["code"] == "unprocessable"
 
 
-async def test_sound_of_a_wrong_format_is_not_told_for_ever(shared_site: Site) -> None:
+async def test_errors_about_audio_are_limited(shared_site: Site) -> None:
     async with open_live(shared_site, "wrong") as one:
         await one.send(*[audio(PIECE, channels=2)] * 40, {"type": "ping"})
-        told = await one.until("pong")
-    assert [frame["type"] for frame in told] == [*["error"] * 5, "pong"]
+        received = await one.until("pong")
+    assert [frame["type"] for frame in received] == [*["error"] * 5, "pong"]
 
 
 @pytest.mark.parametrize("nonsense", ["nonsense", b"\0", b"\t" * 20, '{"type":"shout"}'])
@@ -210,9 +210,9 @@ async def test_too_much_sound_is_left_out_and_far_too_much_ends_it(open_site: Op
     async with open_live(site) as one:
         await one.speak(*[binary(PIECE)] * 80)
         _, frames = await turn_of(one)
-        said = text_in(frames)
-        assert said.startswith("to (1")  # 50 pieces at once, of 1.6 seconds
-        assert said != "to (1.6 seconds of sound)"
+        answered_text = text_in(frames)
+        assert answered_text.startswith("to (1")  # 50 pieces at once, of 1.6 seconds
+        assert answered_text != "to (1.6 seconds of sound)"
     async with open_live(site) as two:
         await two.send(*[binary(PIECE)] * 200)
         assert await two.closed() == (4429, "too many frames")
@@ -258,8 +258,8 @@ async def test_a_stock_client_gets_official_frames_only_and_hears_by_chunks(open
     async with open_live(site, "loud") as one:
         await one.send(send_frame("hi", chat="loud"))
         await one.answer("r1")
-    told = b"".join(base64.b64decode(chunk["data"]["chunk"]) for chunk in sounds)
-    assert told == b"".join(piece.pcm for piece in one.heard) != b""
+    received = b"".join(base64.b64decode(chunk["data"]["chunk"]) for chunk in sounds)
+    assert received == b"".join(piece.pcm for piece in one.heard) != b""
 
 
 async def test_a_response_to_a_stock_client_begins_with_start_though_audio_is_faster(
@@ -329,7 +329,7 @@ async def test_a_call_is_approved_while_the_answer_stays_open(open_site: Open) -
     assert till.paid == [5]
 
 
-async def test_an_answer_that_is_said_again_is_settled_again(open_site: Open) -> None:
+async def test_a_repeated_answer_gets_call_settled_again(open_site: Open) -> None:
     till = Till()
     site = await open_site(paying(), till.pay)
     async with open_live(site) as one:
@@ -338,8 +338,8 @@ async def test_an_answer_that_is_said_again_is_settled_again(open_site: Open) ->
         await one.until("end")
     async with open_live(site) as two:
         await two.send(answer("c1", status="approved"))
-        told = await two.next()
-        assert (told["type"], told["approvalId"]) == ("call-settled", question)
+        received = await two.next()
+        assert (received["type"], received["approvalId"]) == ("call-settled", question)
     assert till.paid == [5]
 
 
@@ -369,7 +369,7 @@ async def test_a_call_is_denied(open_site: Open, status: str) -> None:
     assert till.paid == []
 
 
-async def test_an_answer_that_settles_nothing_is_told_with_its_call(open_site: Open) -> None:
+async def test_the_error_of_an_answer_names_its_call(open_site: Open) -> None:
     till = Till()
     site = await open_site(paying(), till.pay)
     async with open_live(site) as one:
@@ -395,13 +395,13 @@ WRONG_ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("said", WRONG_ANSWERS, ids=lambda said: " ".join(said) or "nothing")
+@pytest.mark.parametrize("wrong_answer", WRONG_ANSWERS, ids=lambda wrong_answer: " ".join(wrong_answer) or "nothing")
 @pytest.mark.parametrize("named", [{}, {"requestId": "r9"}], ids=["alone", "as a request"])
-async def test_a_wrong_answer_is_told_with_its_call(
-    shared_site: Site, said: dict[str, Any], named: dict[str, Any]
+async def test_the_error_of_a_malformed_answer_names_its_call(
+    shared_site: Site, wrong_answer: dict[str, Any], named: dict[str, Any]
 ) -> None:
     async with open_live(shared_site, "wrong") as one:
-        await one.send({**answer("c1", **said), **named})
+        await one.send({**answer("c1", **wrong_answer), **named})
         refused = await one.next()
         assert (refused["type"], refused["toolCallId"], refused.get("requestId")) == (
             "error",
@@ -424,7 +424,7 @@ async def test_a_call_is_not_executed_with_arguments_that_were_not_meant(open_si
     assert till.paid == [2]
 
 
-async def test_what_becomes_of_a_call_is_told_once(open_site: Open) -> None:
+async def test_call_settled_is_sent_once(open_site: Open) -> None:
     """Also to the one who has answered: the second of two answers is not taken for confirmed by the first."""
     model = ScriptedModel(turns=[[Call("where", {"exact": True}, id="c1")], [Say("there")]])
     site = await open_site(model, where)
@@ -433,8 +433,8 @@ async def test_what_becomes_of_a_call_is_told_once(open_site: Open) -> None:
         await one.until("tool-approval-request")
         await one.send(answer("c1", status="approved"), answer("c1", result={"city": "Rome"}))
         for each in (one, two):
-            told = [frame for frame in await each.until("end") if frame["type"] == "call-settled"]
-            assert [frame["state"] for frame in told] == ["offered", "answered"]
+            received = [frame for frame in await each.until("end") if frame["type"] == "call-settled"]
+            assert [frame["state"] for frame in received] == ["offered", "answered"]
 
 
 async def test_a_browser_gives_its_output(open_site: Open) -> None:
@@ -459,8 +459,8 @@ async def test_the_answer_to_a_stock_client_ends_at_a_break_and_goes_on_with_wha
         assert chunks[-1] == {"type": "finish", "finishReason": "tool-calls", "messageMetadata": metadata}
         [asked] = [chunk for chunk in chunks if chunk["type"] == "tool-approval-request"]
         assert (await stock.ask(resume_frame("r7")))[0]["type"] == "no-active"
-        said = approving("c1", 5, asked["approvalId"], chunks[0]["messageId"])
-        more = await stock.ask(send_frame(request_id="r2", messages=[message("pay"), said]))
+        approval = approving("c1", 5, asked["approvalId"], chunks[0]["messageId"])
+        more = await stock.ask(send_frame(request_id="r2", messages=[message("pay"), approval]))
         assert chunks_of(more)[0] == {"type": "start", "messageId": chunks[0]["messageId"]}
         assert text_in(more) == "done"
         kinds = kinds_of(more)
@@ -491,10 +491,10 @@ async def test_a_stock_client_reads_past_breaks_that_its_answer_is_behind(open_s
         questions = {chunk["toolCallId"]: chunk["approvalId"] for chunk in chunks if "approvalId" in chunk}
         async with open_live(site) as elsewhere:
             await elsewhere.send(answer("c1", status="approved"))
-            told = [(await elsewhere.until("state"))[-1]["state"] for _ in range(2)]
-        assert told == ["thinking", "waiting"]
-        said = approving("c2", 6, questions["c2"], chunks[0]["messageId"])
-        more = await stock.ask(send_frame(request_id="r2", messages=[message("pay"), said]))
+            received = [(await elsewhere.until("state"))[-1]["state"] for _ in range(2)]
+        assert received == ["thinking", "waiting"]
+        approval = approving("c2", 6, questions["c2"], chunks[0]["messageId"])
+        more = await stock.ask(send_frame(request_id="r2", messages=[message("pay"), approval]))
         assert kinds_of(more).count("tool-output-available") == 2
         assert text_in(more) == "done"
     assert till.paid == [5, 6]
@@ -527,9 +527,9 @@ async def test_an_interruption(open_site: Open) -> None:
         await one.send(send_frame("hi"))
         await one.until("text-delta")
         await one.send({"type": "interrupt", "reason": "user_abort"})
-        told = await one.until("interrupted")
-        assert told[-1]["requestId"] == "r1"
-        generation = told[-1]["generation"]
+        received = await one.until("interrupted")
+        assert received[-1]["requestId"] == "r1"
+        generation = received[-1]["generation"]
         sounded = len(one.heard)
         rest = await one.until("end", "r1")
         held.set()
@@ -599,7 +599,7 @@ class Hesitant(MemorySignals):
 
 
 @pytest.mark.parametrize("fails", [True, False], ids=["refused", "gone"])
-async def test_who_does_not_get_in_is_not_there(tmp_path: Path, fails: bool) -> None:
+async def test_a_client_that_cannot_join_is_no_listener(tmp_path: Path, fails: bool) -> None:
     shared = SharedSignals()
     signals = Hesitant(shared, fails=fails)
     known = settings(tmp_path, db="memory:")
@@ -663,7 +663,7 @@ async def test_pictures_reach_the_model_one_a_second_and_the_newest(open_site: O
     ]
 
 
-async def test_what_is_said_reaches_the_model_in_its_order(open_site: Open) -> None:
+async def test_audio_reaches_the_model_in_order(open_site: Open) -> None:
     """The first piece comes while the conversation is still being opened."""
     model = echo()
     site = await open_site(model)

@@ -39,7 +39,7 @@ async def test_wrong_frames(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
         found = await fuzz(site.port, 5_000, seed=1)
         assert found.complaints == []
         assert found.frames >= 5_000
-        assert {"error", "ready", "pong", "chunk"} <= set(found.told)
+        assert {"error", "ready", "pong", "chunk"} <= set(found.frame_types)
         assert {1000, 1002, 1007, 1008, 1009} <= set(found.closes)
         async with open_live(site, "fine") as one:
             await one.send(send_frame(chat="fine"))
@@ -49,7 +49,7 @@ async def test_wrong_frames(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_what_two_say_at_once_is_told_once(open_site: Open) -> None:
+async def test_two_answers_at_once_are_settled_once(open_site: Open) -> None:
     site = await open_site(db="memory:")
     async with open_live(site) as one, open_live(site) as other, open_live(site) as third:
         await one.send(send_frame(request_id="r1"))
@@ -63,7 +63,7 @@ async def test_what_two_say_at_once_is_told_once(open_site: Open) -> None:
             assert len([frame for frame in frames if frame["type"] == "user-transcript"]) == turns
 
 
-async def test_who_was_told_twice_reads_nothing_on_when_it_leaves(open_site: Open) -> None:
+async def test_a_client_that_leaves_reads_no_pushed_turn(open_site: Open) -> None:
     held = asyncio.Event()
     model = ScriptedModel(script=lambda _: [Say("one "), Wait(held), Say("two")])
     site = await open_site(model, db="memory:")

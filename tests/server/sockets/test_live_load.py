@@ -1,4 +1,4 @@
-"""Many who talk, and many who come and go: nothing piles up, nothing is lost, and nothing is left behind."""
+"""Many conversations at once, and many clients that connect and disconnect: nothing is lost or leaked."""
 
 import asyncio
 import gc
@@ -49,7 +49,7 @@ ENDS = ("end", "error", "no-active")
 
 
 def living(kind: type[Any]) -> list[Any]:
-    """All objects of a kind that somebody still holds."""
+    """Return all objects of a class that are still referenced."""
     gc.collect()
     return [thing for thing in gc.get_objects() if isinstance(thing, kind)]
 
@@ -95,7 +95,7 @@ async def last_sound(one: LiveClient) -> None:
 
 
 class Visitor:
-    """Comes in on a socket of its own, does something, and is gone without a word."""
+    """A client that opens a socket, does something, and drops the connection."""
 
     def __init__(self, wire: RawSocket, chat: str, number: int) -> None:
         self.wire = wire
@@ -113,8 +113,8 @@ class Visitor:
         """Read until one of these has come, or the socket has ended."""
         while (frame := await self.wire.read()) is not None and frame[0] != CLOSE:
             if frame[0] == TEXT:
-                said = json.loads(frame[1])
-                if said["type"] in kinds or said.get("chunk", {}).get("type") in kinds:
+                decoded = json.loads(frame[1])
+                if decoded["type"] in kinds or decoded.get("chunk", {}).get("type") in kinds:
                     return
 
 
@@ -194,8 +194,8 @@ async def visit(site: Site, batch: int, number: int) -> None:
 
 
 def script(request: LlmRequest) -> list[Step]:
-    said = texts_in(request.contents)[-1][1]
-    return [Call("pay", {"amount": 5})] if said == "pay" else [Say("one two three four")]
+    decoded = texts_in(request.contents)[-1][1]
+    return [Call("pay", {"amount": 5})] if decoded == "pay" else [Say("one two three four")]
 
 
 async def tidy() -> None:
@@ -208,7 +208,7 @@ async def tidy() -> None:
 
 
 def weigh() -> Counter[str]:
-    """How much there is of everything."""
+    """Return the numbers of tasks, sockets and objects."""
     gc.collect()
     found = gc.get_objects()
     files = len(list(Path("/proc/self/fd").iterdir()))

@@ -20,19 +20,19 @@ def test_long_pieces_and_new_rates_count_for_more() -> None:
 
 
 async def test_a_camera_shows_the_newest_picture() -> None:
-    shown: list[bytes] = []
+    sent: list[bytes] = []
     second = asyncio.Event()
 
     def show(frame: VideoFrame) -> None:
-        shown.append(frame.data)
-        if len(shown) == 2:
+        sent.append(frame.data)
+        if len(sent) == 2:
             second.set()
 
     camera = Camera(show)
     for data in (b"a", b"b", b"c", b"d"):
         camera.add(VideoFrame(data, "image/png"))
-    assert (shown, camera.dropped) == ([b"a"], 2)
+    assert (sent, camera.dropped) == ([b"a"], 2)
     async with asyncio.timeout(PATIENCE):
         await second.wait()
-    assert shown == [b"a", b"d"]
+    assert sent == [b"a", b"d"]
     camera.close()

@@ -1,4 +1,4 @@
-"""Who may open a socket, in whose app it may live, and what the log says of it."""
+"""Opening a socket: Host, Origin, tokens, other apps, and what is logged."""
 
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -160,9 +160,9 @@ async def test_tokens(
         # A browser that offers subprotocols gives up when none of them is chosen.
         expected = OURS[0] if OURS[0] in protocols else (protocols or (None,))[0]
         assert reply.headers.get("sec-websocket-protocol") == expected
-    told = [record.getMessage() for record in caplog.records]
-    assert any("/api/chat/ws" in text for text in told)
-    assert not any("canary" in text for text in told)
+    logged = [record.getMessage() for record in caplog.records]
+    assert any("/api/chat/ws" in text for text in logged)
+    assert not any("canary" in text for text in logged)
 
 
 async def test_a_token_of_odd_bytes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

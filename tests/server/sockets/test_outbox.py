@@ -40,7 +40,7 @@ def piece(generation: int, data: bytes) -> AudioPiece:
     return AudioPiece(generation, len(data), lambda: data)
 
 
-async def test_words_do_not_wait_behind_sound() -> None:
+async def test_text_frames_are_sent_before_audio() -> None:
     client = _Slow()
     outbox = Outbox(await client.opened(), 20, audio_bytes=6)
     sending = asyncio.create_task(outbox.run())
@@ -60,7 +60,7 @@ async def test_words_do_not_wait_behind_sound() -> None:
     sending.cancel()
 
 
-async def test_sound_that_nobody_wants_any_more_is_no_frame() -> None:
+async def test_audio_whose_function_returns_none_is_not_sent() -> None:
     client = _Slow()
     client.let(10)
     outbox = Outbox(await client.opened(), 20)
@@ -107,22 +107,22 @@ async def test_held_audio_waits_until_it_is_released() -> None:
     sending.cancel()
 
 
-async def test_what_is_held_waits_for_what_has_to_come_first() -> None:
+async def test_a_paused_outbox_sends_nothing_until_it_is_resumed() -> None:
     client = _Slow()
     client.let(10)
     outbox = Outbox(await client.opened(), 20)
     outbox.pause()
     sending = asyncio.create_task(outbox.run())
-    told = outbox.put("told")
+    text_sent = outbox.put("told")
     await asyncio.sleep(0)
     outbox.put("ready", first=True)
     outbox.resume()
-    await told
+    await text_sent
     assert client.taken == ["ready", "told"]
     sending.cancel()
 
 
-async def test_who_takes_nothing_is_given_up() -> None:
+async def test_a_client_that_reads_nothing_ends_the_outbox() -> None:
     async def come() -> Message:
         return {"type": "websocket.connect"}
 

@@ -210,7 +210,7 @@ def began(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
 
 
-async def test_a_killed_process_that_nobody_has_buried_is_dead_too(signals: Signals, file: Path, unburied: int) -> None:
+async def test_a_killed_process_that_is_still_a_zombie_is_dead(signals: Signals, file: Path, unburied: int) -> None:
     await signals.acquire("elsewhere")
     query(
         file,
@@ -274,7 +274,7 @@ async def test_old_messages_and_dead_workers_leave_the_file(file: Path) -> None:
         assert query(file, "SELECT worker FROM adkwire_workers") == [(signals.worker,)]
 
 
-async def test_who_is_cancelled_spoils_nothing(signals: Signals, other: Signals) -> None:
+async def test_a_cancelled_operation_leaves_the_store_usable(signals: Signals, other: Signals) -> None:
     for turns_of_the_loop in range(10):
         name = str(turns_of_the_loop)
         tasks = [asyncio.ensure_future(signals.acquire(name)), asyncio.ensure_future(anext(signals.listen("topic")))]

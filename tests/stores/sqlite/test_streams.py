@@ -26,9 +26,9 @@ from tests.stores.contract import (
     entries,
     head,
     read_all,
-    shown,
     take,
     texts,
+    until_readable,
 )
 from tests.stores.processes import line, process, tell
 from tests.stores.stream_process import RUNS, entry
@@ -75,7 +75,7 @@ async def test_what_a_reader_has_seen_is_in_the_file(log: StreamLog, file: Path)
     await log.open(head())
     for number in range(50):
         await log.append("run", entries(str(number)))
-        await shown(log, "run", number)
+        await until_readable(log, "run", number)
         assert query(file, "SELECT entry FROM adkwire_chunks ORDER BY number DESC LIMIT 1") == [(b"%d" % number,)]
 
 
@@ -103,13 +103,13 @@ async def test_what_is_queued_at_once_is_committed_together(log: StreamLog, file
 
 async def seen_before_the_end(child: Process, lines: int) -> dict[str, int]:
     """Kill a process that tells what it has seen, after some lines; the last it told of each run."""
-    told = [await line(child) for _ in range(lines)]
+    printed = [await line(child) for _ in range(lines)]
     child.kill()
     assert child.stdout is not None
     rest = (await child.stdout.read()).decode()
-    told += [one for one in rest.splitlines(keepends=True) if one.endswith("\n")]
+    printed += [one for one in rest.splitlines(keepends=True) if one.endswith("\n")]
     await child.wait()
-    return {run: int(seen) for run, seen in (one.split() for one in told)}
+    return {run: int(seen) for run, seen in (one.split() for one in printed)}
 
 
 @pytest.mark.parametrize("lines", [3, 60])
@@ -161,7 +161,7 @@ async def test_nothing_comes_behind_an_end_that_another_worker_made(log: StreamL
 async def test_of_two_who_write_the_one_that_came_later_goes_on(log: StreamLog, other: StreamLog) -> None:
     await begin(log, "run", "a")
     await other.append("run", entries("b"))
-    await shown(other, "run", 1)
+    await until_readable(other, "run", 1)
     with pytest.raises(Closed):
         await append_until_refused(log, "run")
     await other.append("run", entries("c"))
@@ -199,7 +199,7 @@ async def test_what_is_held_is_counted_whatever_happens(make: MakeLog, file: Pat
     assert query(file, "SELECT * FROM adkwire_chunks") == []
 
 
-async def test_who_writes_faster_than_the_file_waits_for_it(log: StreamLog, file: Path) -> None:
+async def test_a_writer_that_is_faster_than_the_file_waits(log: StreamLog, file: Path) -> None:
     """With the file locked, no more than a bounded amount is queued."""
     large = [b"x" * 1_000_000]
     await log.open(head())
@@ -218,7 +218,7 @@ async def test_who_writes_faster_than_the_file_waits_for_it(log: StreamLog, file
 
 @contextlib.contextmanager
 def locked(file: Path) -> Generator[None, None, None]:
-    """Nobody else can write in the meantime."""
+    """Lock the file for other writers until the block ends."""
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -248,7 +248,7 @@ async def test_a_store_that_fails_says_so_and_loses_nothing_when_it_works_again(
     assert await read_all(log, "run") == ["a", "b"]
 
 
-async def test_what_comes_with_the_news_of_a_failure_is_kept_too(log: StreamLog, file: Path) -> None:
+async def test_entries_whose_append_reports_an_earlier_failure_are_kept(log: StreamLog, file: Path) -> None:
     await begin(log, "run", "a")
     query(file, "ALTER TABLE adkwire_chunks RENAME TO adkwire_away")
     written = ["a"]

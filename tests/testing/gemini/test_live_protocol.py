@@ -319,7 +319,7 @@ async def test_one_port_for_http_and_tls() -> None:
         assert await client.read() == SETUP_COMPLETE
 
 
-async def test_who_says_nothing_or_does_not_trust_it_is_no_trouble() -> None:
+async def test_clients_that_send_nothing_or_reject_the_certificate_do_no_harm() -> None:
     async with GeminiEmulator(live=[[Say("Hi.")]]) as gemini:
         port = int(gemini.base_url.rpartition(":")[2])
         _, silent = await asyncio.open_connection("127.0.0.1", port)

@@ -311,6 +311,20 @@ async def test_a_handle_that_was_removed() -> None:
     assert gemini.live.sessions[1].resumed == "handle-2"
 
 
+@pytest.mark.parametrize("model", BOTH)
+async def test_the_end_of_a_connection_stops_the_turn(model: str) -> None:
+    def turns_played() -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks() if task.get_name() == "gemini-emulator-live"]
+
+    async with turns([Say("One "), forever()]) as gemini:
+        async with live_run(gemini, model) as run:
+            run.queue.send_content(user_content("count"))
+            await run.until("text~ One ")
+            assert len(turns_played()) == 1
+        await asyncio.wait_for(gemini.live.received("closed"), PATIENCE)
+        assert turns_played() == []
+
+
 async def test_setups_are_refused() -> None:
     async with turns([Say("Never.")]) as gemini:
         gemini.live.refusing = Drop(1007, "Request contains an invalid argument.")

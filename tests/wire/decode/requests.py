@@ -55,13 +55,13 @@ def responded(approved: Any = True, **fields: Any) -> dict[str, Any]:
 
 
 def answering(*parts: Any, **fields: Any) -> dict[str, Any]:
-    """What a stock client posts when calls were answered."""
+    """Return the body that a stock client posts when calls were answered."""
     message = {"id": "m1", "role": "assistant", "parts": [{"type": "step-start"}, *parts]}
     return asked(messages=[HELLO, message | fields], messageId="m1")
 
 
 def typed_over(*parts: Any, **fields: Any) -> dict[str, Any]:
-    """What a stock client posts when the user types instead."""
+    """Return the body that a stock client posts when the user types instead."""
     before = answering(*parts)["messages"]
     return asked(messages=[*before, HELLO | {"id": "u2"}]) | fields
 

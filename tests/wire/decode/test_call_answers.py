@@ -241,7 +241,7 @@ class TestTypedOver:
 
 class TestCallBody:
     @pytest.mark.parametrize(
-        ("body", "said"),
+        ("body", "expected"),
         [
             ({"approved": True}, CallBody(approved=True)),
             ({"approved": False, "reason": "too much"}, CallBody(approved=False, reason="too much")),
@@ -255,10 +255,10 @@ class TestCallBody:
         ],
         ids=str,
     )
-    def test_forms(self, body: Any, said: CallBody) -> None:
+    def test_forms(self, body: Any, expected: CallBody) -> None:
         answer = decode_call_answer(json.dumps(body).encode())
 
-        assert answer == said
+        assert answer == expected
         assert (answer.output is UNSET) == ("output" not in body)
 
     @pytest.mark.parametrize(

@@ -75,9 +75,9 @@ class TestForms:
         assert decoded(asked(client="ai/7.0.169")).client == "ai/7.0.169"
 
     def test_any_language(self) -> None:
-        said = "花子に50ドル送金 👩‍👩‍👧 \u202e\x00"
+        text = "花子に50ドル送金 👩‍👩‍👧 \u202e\x00"
 
-        assert parts_of(saying({"type": "text", "text": said})) == (said,)
+        assert parts_of(saying({"type": "text", "text": text})) == (text,)
         assert decoded(asked(messages=[HELLO | {"id": "メッセージ"}])).message == UserMessage("メッセージ", ("Hello",))
 
     def test_of_duplicate_keys_the_last_counts(self) -> None:

@@ -24,7 +24,7 @@ def finish(reason: c.FinishReason = "stop", author: str | None = "agent", **meta
     return c.Finish(finish_reason=reason, message_metadata=by | metadata)
 
 
-def said(part: str, *deltas: str) -> list[Chunk]:
+def text_part(part: str, *deltas: str) -> list[Chunk]:
     return [c.TextStart(id=part), *(c.TextDelta(id=part, delta=delta) for delta in deltas), c.TextEnd(id=part)]
 
 

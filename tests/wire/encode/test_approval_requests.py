@@ -39,7 +39,7 @@ from tests.wire.encode.expected_chunks import (
     output,
     replied,
     request,
-    said,
+    text_part,
     tool_of,
 )
 
@@ -84,7 +84,7 @@ class TestApproval:
             replied("c1", True),
             output("c1", {"paid": 5}),
             c.StartStep(),
-            *said("text-1", "Paid."),
+            *text_part("text-1", "Paid."),
         ]
 
     def test_denied(self) -> None:
@@ -98,7 +98,7 @@ class TestApproval:
             replied("c1", False),
             c.ToolOutputDenied(tool_call_id="c1"),
             c.StartStep(),
-            *said("text-1", "As you wish."),
+            *text_part("text-1", "As you wish."),
         ]
 
     def test_a_denied_call_without_a_response_is_still_denied_at_the_end(self) -> None:
@@ -144,7 +144,7 @@ class TestApproval:
         assert chunks[-4:] == [c.FinishStep(), replied("c1", True), output("c1", {}), finish("tool-calls")]
 
     @pytest.mark.parametrize(
-        ("said", "approved"),
+        ("answer", "approved"),
         [
             ({"confirmed": True}, True),
             ({"confirmed": True, "payload": {"n": 1}}, True),
@@ -166,9 +166,10 @@ class TestApproval:
         ],
         ids=lambda one: str(one)[:50],
     )
-    def test_only_a_clear_yes_approves_in_both_forms(self, said: dict[str, Any] | None, approved: bool) -> None:
+    def test_only_a_clear_yes_approves_in_both_forms(self, answer: dict[str, Any] | None, approved: bool) -> None:
         user = Event(
-            author="user", content=types.Content(role="user", parts=[response("ask-c1", said, REQUEST_CONFIRMATION)])
+            author="user",
+            content=types.Content(role="user", parts=[response("ask-c1", answer, REQUEST_CONFIRMATION)]),
         )
 
         assert replied("c1", approved) in response_of(model(call("c1")), asked(gated("c1")), user)
@@ -236,9 +237,9 @@ class TestApproval:
 
     @pytest.mark.parametrize("reason", ["", None, 5, ["x"]])
     def test_a_reason_is_a_text(self, reason: Any) -> None:
-        said = verdict(c1=True, stamps={"c1": {"reason": reason, "edited": "nonsense", "expired": "yes"}})
+        answer = verdict(c1=True, stamps={"c1": {"reason": reason, "edited": "nonsense", "expired": "yes"}})
 
-        assert fed(continued(model(call("c1")), asked(gated("c1"))), [said]) == [replied("c1", True)]
+        assert fed(continued(model(call("c1")), asked(gated("c1"))), [answer]) == [replied("c1", True)]
 
     def test_edited_arguments_are_in_the_approval_data_and_the_call_keeps_its_own(self) -> None:
         stamp = {"scopes": ["once"]}
@@ -277,7 +278,7 @@ class TestApproval:
         assert fed(continued(*stored), events) == [
             failed("c1", "Nobody answered in time."),
             c.StartStep(),
-            *said("text-1", "So be it."),
+            *text_part("text-1", "So be it."),
         ]
         part = tool_of(response_of(*stored, *events))
         assert (part.state, part.approval) == ("output-error", Approval(id="ask-c1"))

@@ -39,7 +39,7 @@ from tests.wire.encode.expected_chunks import (
     output,
     replied,
     request,
-    said,
+    text_part,
     tool_of,
 )
 
@@ -64,7 +64,7 @@ class TestBrowserCalls:
 
         chunks = fed(encoder, [from_browser("c1", {"lat": 1}), partial(text("Here.")), model(text("Here."))])
 
-        assert chunks == [output("c1", {"lat": 1}), c.StartStep(), *said("text-1", "Here.")]
+        assert chunks == [output("c1", {"lat": 1}), c.StartStep(), *text_part("text-1", "Here.")]
 
     def test_a_server_call_beside_it_is_available_at_once(self) -> None:
         both = model(call("c1", n=1), call("c2"), long_running_tool_ids={"c1"})
@@ -129,9 +129,9 @@ class TestBrowserCalls:
 
     def test_edited_arguments_that_come_with_the_output_are_sent_as_text(self) -> None:
         encoder = continued(self.browser_call(), asked(gated("c1", n=1)), placeholder("c1"))
-        said = verdict(c1=True, stamps={"c1": {"answered": True, "edited": {"n": 2}}})
+        answer = verdict(c1=True, stamps={"c1": {"answered": True, "edited": {"n": 2}}})
 
-        assert fed(encoder, [said, from_browser("c1", {})]) == [
+        assert fed(encoder, [answer, from_browser("c1", {})]) == [
             replied("c1", True),
             about("c1", edited={"n": 2}),
             *held("c1", '{"n":2}'),
@@ -186,7 +186,7 @@ class TestBrowserCalls:
             available("c1", n=1),
             output("c1", {"r": 1}),
             c.StartStep(),
-            *said("text-1", "ok"),
+            *text_part("text-1", "ok"),
         ]
 
 
@@ -206,7 +206,7 @@ class TestContinuations:
             replied("pay", True),
             output("pay", {"paid": 5}),
             c.StartStep(),
-            *said("text-1", "Done."),
+            *text_part("text-1", "Done."),
             c.FinishStep(),
             finish(),
         ]

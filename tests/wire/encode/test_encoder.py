@@ -29,7 +29,7 @@ from tests.wire.adk_events import (
     verdict,
     wire,
 )
-from tests.wire.encode.expected_chunks import available, failed, finish, said
+from tests.wire.encode.expected_chunks import available, failed, finish, text_part
 
 
 class TestEnd:
@@ -96,7 +96,7 @@ class TestEnd:
 
         assert chunks[2:] == [
             available("c1"),
-            *said("text-1", "So f"),
+            *text_part("text-1", "So f"),
             failed("c1", UNFINISHED),
             c.FinishStep(),
             c.MessageMetadata(message_metadata={"author": "agent"}),
@@ -123,7 +123,7 @@ class TestEnd:
         chunks = response_of(partial(text("I was say")), aborted())
 
         assert chunks[2:] == [
-            *said("text-1", "I was say"),
+            *text_part("text-1", "I was say"),
             c.FinishStep(),
             c.Abort(),
             finish("interrupted", author=None),
@@ -208,6 +208,6 @@ class TestBookkeeping:
         before = [*fed(encoder, [partial(text("a"))]), *encoder.pause()]
         after = [*fed(encoder, [partial(text("b"))]), *encoder.pause()]
 
-        assert before == [c.StartStep(), *said("text-1", "a"), c.FinishStep()]
-        assert after == [c.StartStep(), *said("text-2", "b"), c.FinishStep()]
+        assert before == [c.StartStep(), *text_part("text-1", "a"), c.FinishStep()]
+        assert after == [c.StartStep(), *text_part("text-2", "b"), c.FinishStep()]
         assert encoder.pause() == []

@@ -23,14 +23,14 @@ from tests.wire.encode.expected_chunks import (
     START,
     finish,
     output,
-    said,
+    text_part,
 )
 
 
 class TestMedia:
     def test_an_image_of_the_model(self) -> None:
         streamed = [partial(text("A cat:")), partial(image()), model(text("A cat:"), image())]
-        expected = [*said("text-1", "A cat:"), c.File(url=PNG, media_type="image/png")]
+        expected = [*text_part("text-1", "A cat:"), c.File(url=PNG, media_type="image/png")]
 
         assert response_of(*streamed)[2:-2] == expected
         assert response_of(streamed[-1])[2:-2] == expected

@@ -148,9 +148,9 @@ class TestTranscripts:
         encoder = Encoder(MESSAGE)
         fed(encoder, timed(partial(thought("hm")), spoken("a"), spoken("b")))
 
-        written, said = encoder.unsaved()
+        written, spoken_text = encoder.unsaved()
         assert (written.parts, written.stamp) == ([("reasoning", "hm")], {"at": 1.0})
-        assert (said.parts, said.stamp) == ([("text", "ab")], {"at": 2.0, "speech": True})
+        assert (spoken_text.parts, spoken_text.stamp) == ([("text", "ab")], {"at": 2.0, "speech": True})
         fed(encoder, [spoken("ab", finished=True)])
         assert encoder.unsaved() == [written]
 
@@ -432,8 +432,8 @@ class TestIsWaiting:
         assert encoder.break_chunks() == [pause]
 
         fed(encoder, [model(call("c1")), asked(gated("c1"))])
-        told = c.Finish(finish_reason="tool-calls", message_metadata=BY_AGENT)
-        assert encoder.break_chunks() == encoder.break_chunks() == [c.FinishStep(), told]
+        finish_chunk = c.Finish(finish_reason="tool-calls", message_metadata=BY_AGENT)
+        assert encoder.break_chunks() == encoder.break_chunks() == [c.FinishStep(), finish_chunk]
         assert encoder.end()[0] == c.FinishStep()
 
 

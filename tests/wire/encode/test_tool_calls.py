@@ -37,7 +37,7 @@ from tests.wire.encode.expected_chunks import (
     output,
     replied,
     request,
-    said,
+    text_part,
 )
 
 
@@ -55,12 +55,12 @@ class TestTools:
         assert chunks == [
             START,
             c.StartStep(),
-            *said("text-1", "Looking."),
+            *text_part("text-1", "Looking."),
             available("c1", "weather", city="Paris"),
             output("c1", {"sky": "blue"}),
             c.FinishStep(),
             c.StartStep(),
-            *said("text-2", "Blue."),
+            *text_part("text-2", "Blue."),
             c.FinishStep(),
             finish(),
         ]
@@ -80,7 +80,7 @@ class TestTools:
             output("c2", {"r": 2}),
             c.FinishStep(),
             c.StartStep(),
-            *said("text-1", "Both."),
+            *text_part("text-1", "Both."),
             c.FinishStep(),
         ]
 
@@ -290,12 +290,12 @@ class TestProviderTools:
         answer = types.Part(tool_response=types.ToolResponse(id="p1", response={"hits": 2}))
         expected = [
             c.StartStep(),
-            *said("text-1", "Let me see."),
+            *text_part("text-1", "Let me see."),
             c.ToolInputAvailable(
                 tool_call_id="p1", tool_name="GOOGLE_SEARCH_WEB", input={"q": 1}, provider_executed=True, dynamic=True
             ),
             c.ToolOutputAvailable(tool_call_id="p1", output={"hits": 2}, provider_executed=True, dynamic=True),
-            *said("text-2", "Two."),
+            *text_part("text-2", "Two."),
             c.FinishStep(),
             finish(),
         ]

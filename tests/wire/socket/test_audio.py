@@ -29,7 +29,7 @@ def loudness(samples: tuple[int, ...]) -> float:
 
 
 def part(samples: tuple[int, ...], frequency: float) -> float:
-    """How loud one frequency is in it."""
+    """Return the loudness of one frequency."""
     turn = 2 * math.pi * frequency / INPUT_RATE
     real = sum(sample * math.cos(turn * n) for n, sample in enumerate(samples))
     imaginary = sum(sample * math.sin(turn * n) for n, sample in enumerate(samples))

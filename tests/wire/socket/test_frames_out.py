@@ -18,15 +18,15 @@ from adkwire.wire.socket.frames_out import (
 
 def test_frames_of_the_server() -> None:
     name = 'r"1\n%d'
-    told = [
+    sent = [
         start_frame(name),
         end_frame(name),
         no_active_frame(name),
         error_frame(name, "no"),
         error_frame("r", "", "c"),
     ]
-    told += [notice_frame("warning", "server-restart", "soon"), pong_frame(5, 7), pong_frame(None, 7)]
-    assert [json.loads(frame) for frame in told] == [
+    sent += [notice_frame("warning", "server-restart", "soon"), pong_frame(5, 7), pong_frame(None, 7)]
+    assert [json.loads(frame) for frame in sent] == [
         {"type": "start", "requestId": name},
         {"type": "end", "requestId": name},
         {"type": "no-active", "requestId": name},
@@ -72,29 +72,29 @@ def test_a_chunk_that_a_client_must_not_get_leaves_no_gap() -> None:
 def test_sequences_go_on_over_batches_and_positions_are_those_of_the_run() -> None:
     raw = encode_chunks(STREAM)
     frames = ChunkFrames("r", Profile(), run="run_1")
-    told = [
+    sent = [
         json.loads(frame) for frame in [*frames.encode(-2, raw[:2]), *frames.encode(1, raw[2:]), *frames.encode(4, [])]
     ]
-    assert [(frame["sequence"], frame["id"]) for frame in told] == [
+    assert [(frame["sequence"], frame["id"]) for frame in sent] == [
         (0, "run_1:-2"),
         (1, "run_1:1"),
         (2, "run_1:2"),
         (3, "run_1:3"),
     ]
-    assert all(list(frame) == ["type", "requestId", "sequence", "id", "chunk"] for frame in told)
+    assert all(list(frame) == ["type", "requestId", "sequence", "id", "chunk"] for frame in sent)
 
 
 def test_resuming_after_a_sequence_counts_the_chunks_that_the_client_has() -> None:
     frames = ChunkFrames("r", Profile(), behind=1)
-    told = [json.loads(frame) for frame in frames.encode(0, encode_chunks(STREAM))]
-    assert [(frame["sequence"], frame["chunk"]["type"]) for frame in told] == [(2, "text-end"), (3, "finish")]
+    sent = [json.loads(frame) for frame in frames.encode(0, encode_chunks(STREAM))]
+    assert [(frame["sequence"], frame["chunk"]["type"]) for frame in sent] == [(2, "text-end"), (3, "finish")]
     assert ChunkFrames("r", Profile(), behind=99).encode(0, encode_chunks(STREAM)) == []
 
 
 def test_resuming_after_a_position_numbers_the_remaining_chunks() -> None:
     frames = ChunkFrames("r", Profile(), run="run", first=8)
-    told = [json.loads(frame) for frame in frames.encode(3, encode_chunks(STREAM[2:]))]
-    assert [(frame["sequence"], frame["id"]) for frame in told] == [(8, "run:3"), (9, "run:4"), (10, "run:5")]
+    sent = [json.loads(frame) for frame in frames.encode(3, encode_chunks(STREAM[2:]))]
+    assert [(frame["sequence"], frame["id"]) for frame in sent] == [(8, "run:3"), (9, "run:4"), (10, "run:5")]
 
 
 def test_the_last_chunk_is_known() -> None:

@@ -52,8 +52,8 @@ def in_base64(data: bytes) -> str:
 
 
 def sound(pcm: bytes = bytes(640), **more: Any) -> dict[str, Any]:
-    said = {"chunk": in_base64(pcm), "sampleRate": 16_000, "channels": 1, "bitDepth": 16}
-    return {"type": "audio_chunk", "data": {**said, **more}}
+    audio_fields = {"chunk": in_base64(pcm), "sampleRate": 16_000, "channels": 1, "bitDepth": 16}
+    return {"type": "audio_chunk", "data": {**audio_fields, **more}}
 
 
 def picture(data: bytes, media_type: str) -> dict[str, Any]:

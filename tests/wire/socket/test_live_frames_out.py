@@ -65,9 +65,9 @@ SENT: list[tuple[ServerFrame, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("frame", "told"), SENT, ids=[told["type"] for _, told in SENT])
-def test_frames_of_the_server(frame: ServerFrame, told: dict[str, Any]) -> None:
-    assert json.loads(encode_live_frame(frame)) == {**told, "version": "1.0"}
+@pytest.mark.parametrize(("frame", "expected"), SENT, ids=[expected["type"] for _, expected in SENT])
+def test_frames_of_the_server(frame: ServerFrame, expected: dict[str, Any]) -> None:
+    assert json.loads(encode_live_frame(frame)) == {**expected, "version": "1.0"}
 
 
 def test_every_frame_of_the_server_has_a_test() -> None:
@@ -75,8 +75,8 @@ def test_every_frame_of_the_server_has_a_test() -> None:
 
 
 def test_a_lone_surrogate_does_not_fail_a_frame() -> None:
-    told = encode_live_frame(UserTranscript(user_message_id="u", text="a\ud83d", final=True))
-    assert json.loads(told)["text"] == "a?"
+    expected = encode_live_frame(UserTranscript(user_message_id="u", text="a\ud83d", final=True))
+    assert json.loads(expected)["text"] == "a?"
 
 
 def test_audio_for_a_client_without_binary_frames() -> None:
@@ -91,16 +91,16 @@ def test_a_client_that_has_executed_a_call_is_not_offered_it_again() -> None:
     offers = [ToolInputAvailable(tool_call_id=call, tool_name="where", input={}) for call in ("c1", "c2")]
     entries = [*encode_chunks([offers[0]]), break_entry([]), *encode_chunks([offers[1], TextStart(id="t")])]
     frames = LiveChunkFrames("r", Profile(), executed={"c1"}).encode(0, entries)
-    told = [(frame["sequence"], frame["chunk"]["type"]) for frame in map(json.loads, frames)]
-    assert told == [(0, "tool-input-available"), (1, "text-start")]
+    expected = [(frame["sequence"], frame["chunk"]["type"]) for frame in map(json.loads, frames)]
+    assert expected == [(0, "tool-input-available"), (1, "text-start")]
 
 
 def test_unlogged_chunks_are_numbered_with_the_others() -> None:
     entries = encode_chunks([Start(message_id="m"), TextDelta(id="t", delta="a")])
     frames = LiveChunkFrames("r", Profile(), run="run")
-    told = [*frames.encode(0, entries[:1]), *frames.encode_unlogged(pcm_chunk(b"")), *frames.encode(1, entries[1:])]
-    told += frames.encode_unlogged(FinishStep(), Finish(finish_reason="tool-calls", message_metadata={}))
-    seen = [json.loads(frame) for frame in told]
+    expected = [*frames.encode(0, entries[:1]), *frames.encode_unlogged(pcm_chunk(b"")), *frames.encode(1, entries[1:])]
+    expected += frames.encode_unlogged(FinishStep(), Finish(finish_reason="tool-calls", message_metadata={}))
+    seen = [json.loads(frame) for frame in expected]
     assert [(frame["sequence"], frame.get("id"), frame["chunk"]["type"]) for frame in seen] == [
         (0, "run:0", "start"),
         (1, None, "data-pcm"),

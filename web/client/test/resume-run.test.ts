@@ -6,18 +6,22 @@ import { chatOptions } from "../src/chat-options.js";
 import { NotRecoveredError } from "../src/errors.js";
 import { resilientWebSocket } from "../src/socket/resilient-web-socket.js";
 import { ResumableSseTransport } from "../src/sse/resumable-sse-transport.js";
+import { CuttingProxy } from "./helpers/cutting-proxy.js";
 import { majors } from "./helpers/majors.js";
 import { memoryChat } from "./helpers/memory-chat.js";
 import { drain, history, sendOptions, textOf, userMessage } from "./helpers/messages.js";
 
 const url = inject("serverUrl");
 const api = `${url}/api/chat`;
+/** The answer to `count to 30`. */
+const WHOLE = Array.from({ length: 30 }, (_, index) => index + 1).join(" ");
 
 type History = Awaited<ReturnType<typeof history>>;
 type Chat = Ai.AbstractChat<Ai.UIMessage>;
-type Stocked = { chat: Chat; close: () => void };
+type Page = { chat: Chat; close: () => void };
+type Mode = "sse" | "websocket" | "live";
 
-/** A history that was loaded while a run was active, and the messages as they are now: that run has ended. */
+/** Return a history that was loaded while a run was active, and the messages after the end of that run. */
 async function loadedBeforeTheEnd(chatId: string): Promise<{ messages: Ai.UIMessage[]; active: { run: string }; now: Ai.UIMessage[] }> {
   const { transport } = chatOptions({ mode: "sse", url, chatId });
   const stream = await transport.sendMessages(sendOptions(chatId, userMessage("count to 900")));
@@ -30,14 +34,19 @@ async function loadedBeforeTheEnd(chatId: string): Promise<{ messages: Ai.UIMess
   return { messages, active: active as { run: string }, now };
 }
 
-/** A page that was given the history, in a mode of ours. */
-function page(ai: typeof Ai, mode: "sse" | "websocket" | "live", id: string, given: Partial<History>, lost: NotRecoveredError[] = []): Stocked {
-  const onNotRecovered = (error: NotRecoveredError): number => lost.push(error);
-  const common = { url, chatId: id, ...given };
+interface PageOptions extends Partial<History> {
+  server?: string;
+  onNotRecovered?: (error: NotRecoveredError) => void;
+}
+
+/** Make a chat with the transport of a mode. It gives up a lost connection at the second attempt. */
+function page(ai: typeof Ai, mode: Mode, chatId: string, { server = url, onNotRecovered = () => {}, ...history }: PageOptions): Page {
+  const common = { url: server, chatId, ...history };
+  const backoff = { initial: 1, max: 1, attempts: 2 };
   const { useChatOptions, transport } =
-    mode === "sse" ? chatOptions({ mode, ...common, transport: { onNotRecovered } })
-    : mode === "websocket" ? chatOptions({ mode, ...common, transport: { webSocket: resilientWebSocket({ WebSocket }), onNotRecovered } })
-    : chatOptions({ mode, ...common, transport: { WebSocket } });
+    mode === "sse" ? chatOptions({ mode, ...common, transport: { backoff, onNotRecovered } })
+    : mode === "websocket" ? chatOptions({ mode, ...common, transport: { webSocket: resilientWebSocket({ WebSocket, backoff }), onNotRecovered } })
+    : chatOptions({ mode, ...common, transport: { WebSocket, backoff } });
   const chat = memoryChat(ai, useChatOptions as Parameters<typeof memoryChat>[1]);
   return { chat, close: () => ("close" in transport ? transport.close() : undefined) };
 }
@@ -65,11 +74,12 @@ describe.for(majors)("ai $version", ({ ai, version }) => {
     close();
   });
 
-  test.for(["sse", "websocket"] as const)("%s: a run that is no longer kept is told, and is not asked for again", async (mode) => {
+  test.for(["sse", "websocket"] as const)("%s: a run that is no longer kept is reported, and is not requested again", async (mode) => {
     const id = randomUUID();
     const lost: NotRecoveredError[] = [];
     const { messages } = await loadedBeforeTheEnd(id);
-    const { chat, close } = page(ai, mode, id, { messages, active: { run: "run-of-last-week" } }, lost);
+    const active = { run: "run-of-last-week" };
+    const { chat, close } = page(ai, mode, id, { messages, active, onNotRecovered: (error) => lost.push(error) });
     await chat.resumeStream();
     expect(chat.error).toBeInstanceOf(NotRecoveredError);
     expect(lost).toEqual([chat.error]);
@@ -88,6 +98,23 @@ describe.for(majors)("ai $version", ({ ai, version }) => {
     await chat.resumeStream({ body: active });
     expect([chat.status, chat.messages]).toEqual(["ready", now]);
     close();
+  });
+
+  test.for(["sse", "websocket", "live"] as const)("%s: a run that ended after the transport gave up its connection is shown whole", async (mode) => {
+    const [id, proxy] = [randomUUID(), await CuttingProxy.start(url)];
+    const { chat, close } = page(ai, mode, id, { server: proxy.url });
+    const sending = chat.sendMessage({ text: "count to 30" });
+    await expect.poll(() => textOf(chat.lastMessage)).toMatch(/^1 2 /);
+    proxy.cut(...Array<"refuse">(20).fill("refuse"));
+    await sending;
+    expect([chat.status, chat.messages.length]).toEqual(["error", 2]);
+    await expect.poll(async () => (await history(url, id)).active).toBeNull();
+    proxy.fates = [];
+    await chat.resumeStream();
+    expect([chat.status, textOf(chat.lastMessage)]).toEqual(["ready", WHOLE]);
+    expect(chat.messages).toEqual((await history(url, id)).messages);
+    close();
+    await proxy.stop();
   });
 
   test("a stock transport names it in the address", async () => {
@@ -122,13 +149,13 @@ test.each([
   ["/api/chat?tenant=a#x", "/api/chat/c/stream?run=run-1&tenant=a#x"],
   ["/api/chat/#x", "/api/chat/c/stream?run=run-1#x"],
 ])("the address of a run under %s", async (address, expected) => {
-  const asked: string[] = [];
+  const requested: string[] = [];
   const fetch = async (input: unknown): Promise<Response> => {
-    asked.push(String(input));
+    requested.push(String(input));
     return new Response(null, { status: 204 });
   };
   const transport = new ResumableSseTransport({ api: address, fetch, activeRun: "run-1" });
   expect(await transport.reconnectToStream({ chatId: "c" })).toBeNull();
   expect(await transport.reconnectToStream({ chatId: "c" })).toBeNull();
-  expect(asked).toEqual([expected, expected.replace(/run=run-1&|\?run=run-1(?!&)/, "")]);
+  expect(requested).toEqual([expected, expected.replace(/run=run-1&|\?run=run-1(?!&)/, "")]);
 });

@@ -298,6 +298,6 @@ class ChatSocket:
 
 
 async def follow(backend: Backend, user: str, frame: ResumeFrame, after: Position | None) -> Reading | None:
-    """Return the run that a `resume` frame is about: from behind a position, by name, or the active one."""
+    """Return the run that a `resume` frame is about: after a position, by name, or the active one."""
     run = check_run_id(frame.run) if frame.run is not None else None
     return await backend.follow(user, frame.chat, after, run=run)

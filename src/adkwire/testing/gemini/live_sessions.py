@@ -254,18 +254,23 @@ class LiveSession:
         code = 1006
         try:
             await self._begin(await self._next())
-            while True:
-                await self._handle(checked(await self._next(), self._setup))
+            await self._handle_all()
         except Refused as refused:
             code = refused.code
             await self._client.drop(Drop(refused.code, str(refused)))
         except WebSocketDisconnect as gone:
             code = gone.code
         finally:
-            if hasattr(self, "_speaker"):
-                await self._responder.stop()
             self.closed.set()
             self._record("closed", {"code": code})
+
+    async def _handle_all(self) -> None:
+        """Handle the client's messages until the connection ends, then stop the model's turn."""
+        try:
+            while True:
+                await self._handle(checked(await self._next(), self._setup))
+        finally:
+            await self._responder.stop()
 
     async def _next(self) -> Json:
         message = await self._socket.receive()

@@ -1,10 +1,10 @@
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
-import { ActiveRun } from "../common/active-run.js";
 import { plainHeaders, type ReconnectOptions, type SendOptions } from "../common/chat-requests.js";
 import { newId } from "../common/new-id.js";
 import { resolve } from "../common/resolvable.js";
+import { UnreadRuns } from "../common/unread-runs.js";
 import { NotConnected, NotRecoveredError } from "../errors.js";
-import { readServerFrame, socketError } from "../socket/socket-frames.js";
+import { type FrameDetails, readServerFrame, socketError } from "../socket/socket-frames.js";
 import { answersSent } from "../tools/answers-sent.js";
 import type { LiveAttachment } from "./live-attachment.js";
 import { LiveCalls } from "./live-calls.js";
@@ -36,13 +36,13 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   private readonly unread = new Map<string, LiveChunkStream>();
   /** Streams that have ended and that the chat still reads. */
   private readonly reading = new Set<Promise<void>>();
-  private readonly active: ActiveRun;
+  private readonly unreadRuns: UnreadRuns;
   private readonly connection: LiveConnection;
   private readonly calls: LiveCalls;
   private readonly playback: LivePlayback;
 
   constructor(private readonly options: LiveChatTransportOptions) {
-    this.active = new ActiveRun(options.activeRun);
+    this.unreadRuns = new UnreadRuns(options.activeRun);
     this.calls = new LiveCalls(
       options,
       (data) => void this["~sendAnswer"](data).catch((error: Error) => this["~reportError"](error)),
@@ -52,7 +52,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     this.connection = new LiveConnection(options, {
       frame: (frame) => this.receivedLive(frame),
       media: (frame) => this.receivedMedia(frame),
-      received: (data, error) => this.received(data, error),
+      received: (data, details) => this.received(data, details),
       ended: (error) => this.ended(error),
     });
   }
@@ -67,7 +67,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     const { trigger, messageId, messages, abortSignal, metadata } = options;
     const turn = this.readTurn(options);
     if (turn) return turn.stream;
-    this.active.forget();
+    this.unreadRuns.forget(this.options.chat);
     const fields = { type: "send", trigger, messageId, messages: messagesFrom(messages, messageId), metadata };
     const frame = await this.requestFrame(options, fields);
     const request = await this.request(frame, abortSignal, () => answersSent.forget(messages.at(-1)));
@@ -76,13 +76,13 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   }
 
   /**
-   * Return the chunks of a message from its first one: of the run that is named or was active in the history, else of
-   * the run that is active now; null when none is.
+   * Return the chunks of a message from its first one: of the run that is named, was lost or was active in the
+   * history, else of the run that is active now; null when none is.
    */
   async reconnectToStream(options: ReconnectOptions): Promise<ReadableStream<UIMessageChunk> | null> {
     const turn = this.readTurn(options);
     if (turn) return turn.stream;
-    const body = { ...options.body, run: this.active.runFor(options.body) };
+    const body = { ...options.body, run: this.unreadRuns.runFor(options.chatId, options.body) };
     const frame = await this.requestFrame({ ...options, body }, { type: "resume", metadata: options.metadata });
     // A page that closes the transport meanwhile gets null and no error.
     const request = await this.request(frame, options.abortSignal).catch(unlessNotConnected);
@@ -239,7 +239,10 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
   private ended(error: Error): void {
     this.hasBeenReady = false;
     const isClosed = error instanceof NotConnected;
-    for (const stream of this.open.values()) isClosed ? stream.abandon() : stream.fail(error);
+    for (const stream of this.open.values()) {
+      this.unreadRuns.keep(this.options.chat, stream.run);
+      isClosed ? stream.abandon() : stream.fail(error);
+    }
     this.open.clear();
     this.unread.clear();
     this.playback.stop();
@@ -320,24 +323,26 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     if (frame.kind === "pcm") this.playback.receive(frame);
   }
 
-  private received(data: unknown, error: Error | undefined): void {
+  private received(data: unknown, { error, run }: FrameDetails): void {
     const frame = readServerFrame(data);
     if (frame.type === "pong" || frame.type === "notice") return;
     const stream = this.open.get(frame.requestId);
     if (stream === undefined) return;
+    stream.run = run ?? stream.run;
     switch (frame.type) {
       case "start":
         return stream.begin();
       case "chunk":
         return this.receivedChunk(stream, frame.chunk as UIMessageChunk);
       case "end":
-        this.active.forget();
+        this.unreadRuns.forget(this.options.chat);
         return this.endStream(frame.requestId, stream, () => stream.end());
       case "no-active":
-        this.active.forget();
+        this.unreadRuns.forget(this.options.chat);
         return this.endStream(frame.requestId, stream, () => stream.endEmpty());
       case "error":
-        if (error instanceof NotRecoveredError) this.active.forget();
+        this.unreadRuns.keep(this.options.chat, stream.run);
+        if (error instanceof NotRecoveredError) this.unreadRuns.forget(this.options.chat);
         return this.endStream(frame.requestId, stream, () => stream.fail(error ?? new Error(frame.errorText)));
     }
   }

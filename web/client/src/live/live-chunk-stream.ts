@@ -15,6 +15,8 @@ export class LiveChunkStream {
   readonly drained: Promise<void>;
   /** The id of the message that is written, once it is known. */
   messageId = "";
+  /** The run that the chunks belong to, once it is known. */
+  run: string | undefined;
   /** True once the server has begun. A request to resume may find no run. */
   hasBegun = false;
   /** True once a step has begun. A stream that continues a message begins in the middle of a step. */

@@ -93,7 +93,7 @@ export class LiveConnection {
 
   private newHandle(): SocketHandle<LiveSocket> {
     const handle: SocketHandle<LiveSocket> = new SocketHandle(() => this.newSocket(), {
-      received: (data, error) => this.listener.received(data, error),
+      received: (data, details) => this.listener.received(data, details),
       ended: (error) => this.ended(handle, error),
     });
     return handle;

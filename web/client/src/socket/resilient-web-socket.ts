@@ -254,10 +254,10 @@ export class ResilientWebSocket extends EventTarget {
     this.deliver(delivered);
   }
 
-  private deliver({ error, ...frame }: DeliveredFrame): void {
+  private deliver({ error, run, ...frame }: DeliveredFrame): void {
     if (error) this.options.onError?.(error);
     if (error instanceof NotRecoveredError) this.options.onNotRecovered?.(error);
-    this.dispatchEvent(new SocketMessageEvent(JSON.stringify(frame), error));
+    this.dispatchEvent(new SocketMessageEvent(JSON.stringify(frame), { error, run }));
   }
 
   private lost(code: number, reason: string): void {

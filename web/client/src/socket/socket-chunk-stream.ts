@@ -5,12 +5,15 @@ export class SocketChunkStream {
   readonly stream: ReadableStream<UIMessageChunk>;
   /** Resolves with the stream once the server has begun, and with null when no run is active. */
   readonly response: Promise<ReadableStream<UIMessageChunk> | null>;
+  /** The run that the chunks belong to, once it is known. */
+  run: string | undefined;
   private controller!: ReadableStreamDefaultController<UIMessageChunk>;
   private respond!: (stream: ReadableStream<UIMessageChunk> | null) => void;
   private refuse!: (error: Error) => void;
 
   /** `cancelled` is called when the chat cancels the stream, `failed` when the request fails. */
   constructor(
+    readonly chatId: string,
     cancelled: () => void,
     private readonly failed: () => void,
   ) {

@@ -1,3 +1,5 @@
+import type { FrameDetails } from "./socket-frames.js";
+
 /** The close event of a `ResilientWebSocket`. Not a `CloseEvent`: Node 20 has none. */
 export class SocketCloseEvent extends Event {
   constructor(
@@ -9,11 +11,11 @@ export class SocketCloseEvent extends Event {
   }
 }
 
-/** The message event of a `ResilientWebSocket`. With an error frame it also has the error, for our own transports. */
+/** The message event of a `ResilientWebSocket`, with the details of its frame for our own transports. */
 export class SocketMessageEvent extends MessageEvent<string> {
   constructor(
     data: string,
-    readonly error: Error | undefined,
+    readonly details: FrameDetails,
   ) {
     super("message", { data });
   }

@@ -27,8 +27,11 @@ export type SocketNotice = { level: "info" | "warning" | "error"; code: string; 
 /** A frame of a request as the server sends it: chunks have their position as `id`, errors may have a `code`. */
 export type StreamFrame = OfficialFrame & { id?: string; code?: string };
 
-/** A frame of a request as the transport gets it. A failure has the error, which an official frame cannot carry. */
-export type DeliveredFrame = OfficialFrame & { error?: Error };
+/** What an official frame cannot carry: the error of a failed request, and the run that a chunk belongs to. */
+export type FrameDetails = { error?: Error | undefined; run?: string | undefined };
+
+/** A frame of a request as the transport gets it. */
+export type DeliveredFrame = OfficialFrame & FrameDetails;
 
 /** Any frame of the server. */
 export type ServerFrame = StreamFrame | { type: "pong"; timestamp: number } | ({ type: "notice" } & SocketNotice);

@@ -1,3 +1,5 @@
+import type { FrameDetails } from "./socket-frames.js";
+
 /** The members of a socket that a transport uses. A `ResilientWebSocket` has them, and so has any other WebSocket. */
 export type ChatSocket = {
   readonly readyState: number;
@@ -6,11 +8,8 @@ export type ChatSocket = {
   addEventListener(type: "open" | "message" | "error" | "close", listener: (event: object) => void): void;
 };
 
-/**
- * The callbacks of a `SocketHandle`. `received` gets the error of an error frame if a `ResilientWebSocket` has made
- * one.
- */
-export type SocketListener = { received(data: unknown, error: Error | undefined): void; ended(error: Error): void };
+/** The callbacks of a `SocketHandle`. The details of a frame are empty unless it comes from a `ResilientWebSocket`. */
+export type SocketListener = { received(data: unknown, details: FrameDetails): void; ended(error: Error): void };
 
 const SCHEMES: Record<string, string> = { "http:": "ws:", "https:": "wss:" };
 
@@ -51,13 +50,13 @@ export class SocketHandle<S extends ChatSocket = ChatSocket> {
     if (this.hasEnded) return socket.close();
     this.socket = socket;
     socket.addEventListener("open", () => this.resolve(socket));
-    socket.addEventListener("message", (event) => this.received(event as { data: unknown; error?: Error }));
+    socket.addEventListener("message", (event) => this.received(event as { data: unknown; details?: FrameDetails }));
     socket.addEventListener("error", () => this.end(new TypeError("The chat's network connection failed.")));
     socket.addEventListener("close", (event) => this.end(closeError(event as CloseEvent)));
   }
 
-  private received({ data, error }: { data: unknown; error?: Error }): void {
-    if (!this.hasEnded) this.listener.received(data, error);
+  private received({ data, details = {} }: { data: unknown; details?: FrameDetails }): void {
+    if (!this.hasEnded) this.listener.received(data, details);
   }
 }
 

@@ -110,7 +110,7 @@ export class SocketRequests {
     }
     if (frame.sequence > request.sequence + 1) return this.gap(request);
     Object.assign(request, { sequence: frame.sequence, position: id, gaps: 0, hasStarted: true, text: "" });
-    return official;
+    return { ...official, run: parsePosition(id)?.run };
   }
 
   private gap(request: OpenRequest): DeliveredFrame | "gap" {

@@ -1,13 +1,13 @@
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
-import { ActiveRun } from "../common/active-run.js";
 import { plainHeaders, type ReconnectOptions, type SendOptions } from "../common/chat-requests.js";
 import { newId } from "../common/new-id.js";
 import { type Resolvable, resolve } from "../common/resolvable.js";
+import { UnreadRuns } from "../common/unread-runs.js";
 import { NotRecoveredError } from "../errors.js";
 import { answersSent } from "../tools/answers-sent.js";
 import { ResilientWebSocket } from "./resilient-web-socket.js";
 import { SocketChunkStream } from "./socket-chunk-stream.js";
-import { type OfficialFrame, readServerFrame } from "./socket-frames.js";
+import { type FrameDetails, type OfficialFrame, readServerFrame } from "./socket-frames.js";
 import { type ChatSocket, SocketHandle, socketUrl } from "./socket-handle.js";
 
 /** The headers and body of a request before the page's own functions change them. */
@@ -67,35 +67,35 @@ export class WebSocketChatTransport<UI_MESSAGE extends UIMessage = UIMessage> im
   private handle: SocketHandle | undefined;
   /** The streams of open requests, by request id. */
   private readonly streams = new Map<string, SocketChunkStream>();
-  private readonly active: ActiveRun;
+  private readonly unread: UnreadRuns;
 
   constructor(private readonly options: WebSocketChatTransportOptions<UI_MESSAGE>) {
-    this.active = new ActiveRun(options.activeRun);
+    this.unread = new UnreadRuns(options.activeRun);
   }
 
   /** Send the newest message, or the answers to calls, and return the chunks of the run that it starts. */
   async sendMessages(options: SendOptions<UI_MESSAGE>): Promise<ReadableStream<UIMessageChunk>> {
     const { trigger, messageId, messages, abortSignal } = options;
-    this.active.forget();
+    this.unread.forget(options.chatId);
     const defaults = await this.defaults(options);
     const prepare = this.options.prepareSendMessagesRequest;
     const prepared = await prepare?.({ ...prepareOptions(options, defaults), messages, trigger, messageId });
     const extra = { trigger, messageId, messages: prepared?.messages ?? messages };
     const frame = { type: "send", ...requestFields(options, defaults, prepared), ...extra };
-    const request = await this.request(frame, abortSignal, () => answersSent.forget(messages.at(-1)));
+    const request = await this.request(options.chatId, frame, abortSignal, () => answersSent.forget(messages.at(-1)));
     return request.stream;
   }
 
   /**
-   * Return the chunks of a message from its first one: of the run that is named or was active in the history, else of
-   * the run that is active now; null when none is.
+   * Return the chunks of a message from its first one: of the run that is named, was lost or was active in the
+   * history, else of the run that is active now; null when none is.
    */
   async reconnectToStream(options: ReconnectOptions): Promise<ReadableStream<UIMessageChunk> | null> {
-    const run = this.active.runFor(options.body);
+    const run = this.unread.runFor(options.chatId, options.body);
     const defaults = await this.defaults(run === undefined ? options : { ...options, body: { ...options.body, run } });
     const prepared = await this.options.prepareReconnectToStreamRequest?.(prepareOptions(options, defaults));
     const frame = { type: "resume", ...requestFields(options, defaults, prepared) };
-    const request = await this.request(frame, options.abortSignal, () => {});
+    const request = await this.request(options.chatId, frame, options.abortSignal, () => {});
     return request.response;
   }
 
@@ -113,7 +113,7 @@ export class WebSocketChatTransport<UI_MESSAGE extends UIMessage = UIMessage> im
   }
 
   private async request(
-    frame: object, signal: AbortSignal | undefined, failed: () => void,
+    chatId: string, frame: object, signal: AbortSignal | undefined, failed: () => void,
   ): Promise<SocketChunkStream> {
     const socket = await this.openSocket(signal).catch((error: unknown) => {
       failed();
@@ -121,7 +121,7 @@ export class WebSocketChatTransport<UI_MESSAGE extends UIMessage = UIMessage> im
     });
     const requestId = newId();
     const abort = (): void => this.abort(requestId, socket, signal);
-    const request = new SocketChunkStream(abort, failed);
+    const request = new SocketChunkStream(chatId, abort, failed);
     this.streams.set(requestId, request);
     signal?.addEventListener("abort", abort, { once: true });
     socket.send(JSON.stringify({ ...frame, requestId }));
@@ -146,7 +146,7 @@ export class WebSocketChatTransport<UI_MESSAGE extends UIMessage = UIMessage> im
 
   private newHandle(): SocketHandle {
     const handle = new SocketHandle(() => this.newSocket(), {
-      received: (data, error) => this.received(data, error),
+      received: (data, details) => this.received(data, details),
       ended: (error) => this.ended(handle, error),
     });
     return handle;
@@ -160,17 +160,23 @@ export class WebSocketChatTransport<UI_MESSAGE extends UIMessage = UIMessage> im
   private ended(handle: SocketHandle, error: Error): void {
     if (this.handle !== handle) return;
     this.handle = undefined;
-    for (const request of this.streams.values()) request.fail(error);
+    for (const request of this.streams.values()) {
+      this.unread.keep(request.chatId, request.run);
+      request.fail(error);
+    }
     this.streams.clear();
   }
 
-  private received(data: unknown, error: Error | undefined): void {
+  private received(data: unknown, { error, run }: FrameDetails): void {
     const frame = readServerFrame(data);
     if (frame.type === "pong" || frame.type === "notice") return;
     const request = this.streams.get(frame.requestId);
     if (request === undefined) return;
     if (!["start", "chunk"].includes(frame.type)) this.streams.delete(frame.requestId);
-    if (frame.type === "end" || frame.type === "no-active" || error instanceof NotRecoveredError) this.active.forget();
+    request.run = run ?? request.run;
+    if (frame.type === "error") this.unread.keep(request.chatId, request.run);
+    const isRead = frame.type === "end" || frame.type === "no-active";
+    if (isRead || error instanceof NotRecoveredError) this.unread.forget(request.chatId);
     if (error instanceof NotRecoveredError) this.options.onNotRecovered?.(error);
     feed(request, frame, error);
   }

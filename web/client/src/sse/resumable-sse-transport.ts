@@ -1,7 +1,7 @@
 import type { ChatTransport, UIMessage, UIMessageChunk } from "ai";
-import { ActiveRun } from "../common/active-run.js";
 import type { ReconnectOptions, SendOptions } from "../common/chat-requests.js";
 import { streamOf } from "../common/stream-of.js";
+import { UnreadRuns } from "../common/unread-runs.js";
 import { NotRecoveredError } from "../errors.js";
 import { answersSent } from "../tools/answers-sent.js";
 import { ChatHttp } from "./chat-http.js";
@@ -26,7 +26,10 @@ interface ChatState {
 
 /** A run that is being read for a chat. */
 interface ActiveRead {
+  chatId: string;
   reader: RunReader;
+  /** Aborted when the chat or the transport stops the reading. */
+  signal: AbortSignal;
   /** Stop reading. */
   cancel: () => void;
   /** Stop listening for an abort, because the reading is over. */
@@ -53,20 +56,20 @@ export class ResumableSseTransport<M extends UIMessage = UIMessage> implements C
   readonly resumeStreamIsReplay = true;
   readonly #options: ResumableSseOptions<M>;
   readonly #http: ChatHttp<M>;
-  readonly #active: ActiveRun;
+  readonly #unread: UnreadRuns;
   readonly #chats = new Map<string, ChatState>();
 
   constructor(options: ResumableSseOptions<M> = {}) {
     this.#options = options;
     this.#http = new ChatHttp(options);
-    this.#active = new ActiveRun(options.activeRun);
+    this.#unread = new UnreadRuns(options.activeRun);
   }
 
   /** Send the newest message, or the answers to calls, and return the chunks of the run that it starts. */
   async sendMessages(options: SendOptions<M>): Promise<ReadableStream<UIMessageChunk>> {
     const chat = this.#chat(options.chatId);
     const request = ++chat.requests;
-    this.#active.forget();
+    this.#unread.forget(options.chatId);
     const requests = await SendRequests.of(this.#http, options, chat.run);
     let ended = ignore;
     chat.supersede?.(new Promise((resolve) => (ended = resolve)));
@@ -85,14 +88,14 @@ export class ResumableSseTransport<M extends UIMessage = UIMessage> implements C
   }
 
   /**
-   * Return the chunks of a message from its first one: of the run that is named or was active in the history, else of
-   * the run that is active now; null when none is.
+   * Return the chunks of a message from its first one: of the run that is named, was lost or was active in the
+   * history, else of the run that is active now; null when none is.
    */
   async reconnectToStream(options: ReconnectOptions): Promise<ReadableStream<UIMessageChunk> | null> {
     const chat = this.#chat(options.chatId);
     chat.requests += 1;
     const reconnect = ++chat.reconnects;
-    const requestedRun = this.#active.runFor(options.body);
+    const requestedRun = this.#unread.runFor(options.chatId, options.body);
     const requests: RunRequests = {
       begin: (signal) => this.#http.follow(options, signal, { run: requestedRun }),
       resume: (signal, position) => this.#http.follow(options, signal, { position }),
@@ -158,17 +161,17 @@ export class ResumableSseTransport<M extends UIMessage = UIMessage> implements C
     };
     signal?.addEventListener("abort", abort);
     if (signal?.aborted) own.abort(signal.reason);
-    return { reader, cancel: () => own.abort(), release, failed };
+    return { chatId, reader, signal: own.signal, cancel: () => own.abort(), release, failed };
   }
 
-  async #open({ reader, release, failed }: ActiveRead): Promise<Response | null> {
+  async #open({ chatId, reader, release, failed }: ActiveRead): Promise<Response | null> {
     let response: Response | null = null;
     try {
       response = await reader.open();
-      if (response === null) this.#active.forget();
+      if (response === null) this.#unread.forget(chatId);
     } catch (error) {
       failed();
-      this.#reportNotRecovered(error);
+      this.#reportNotRecovered(chatId, error);
       throw error;
     } finally {
       if (response === null) release();
@@ -184,25 +187,26 @@ export class ResumableSseTransport<M extends UIMessage = UIMessage> implements C
   }
 
   async *#chunks(read: ActiveRead, response: Response): AsyncGenerator<UIMessageChunk, void, void> {
-    const { reader, release, failed } = read;
+    const { chatId, reader, signal, release, failed } = read;
     try {
       for await (const chunk of reader.chunks(response)) {
         if (chunk.type === "error") failed();
         yield chunk;
       }
-      this.#active.forget();
+      this.#unread.forget(chatId);
     } catch (error) {
       failed();
-      this.#reportNotRecovered(error);
+      if (!signal.aborted) this.#unread.keep(chatId, reader.run);
+      this.#reportNotRecovered(chatId, error);
       throw error;
     } finally {
       release();
     }
   }
 
-  #reportNotRecovered(error: unknown): void {
+  #reportNotRecovered(chatId: string, error: unknown): void {
     if (!(error instanceof NotRecoveredError)) return;
-    this.#active.forget();
+    this.#unread.forget(chatId);
     this.#options.onNotRecovered?.(error);
   }
 }

@@ -72,7 +72,8 @@ export class LivePage {
   async isAsStored(): Promise<void> {
     await expect.poll(async () => (await history(inject("serverUrl"), this.chat.id)).active).toBeNull();
     const { messages } = await history(inject("serverUrl"), this.chat.id);
-    expect(this.chat.messages).toEqual(messages);
+    // The chat reads its last chunks a little later than the server stores them.
+    await expect.poll(() => this.chat.messages).toEqual(messages);
   }
 }
 

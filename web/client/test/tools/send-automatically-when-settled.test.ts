@@ -20,7 +20,7 @@ const open: Part = { type: "text", text: "I was", state: "streaming" };
 const endedText: Part = { type: "text", text: "I was.", state: "done" };
 
 /** The table of the README: the calls of the last step, what the person and the page do, and whether the answers are sent. */
-const rows: [name: string, parts: Part[], acts: Act[], leaves: boolean][] = [
+const rows: [name: string, parts: Part[], acts: Act[], isSent: boolean][] = [
   ["approval only, approved", [asked("a")], ["approve"], true],
   ["approval only, denied", [asked("a")], ["deny"], true],
   ["two approvals, one verdict each way", [asked("a"), asked("b")], ["approve", "deny"], true],
@@ -41,9 +41,9 @@ const rows: [name: string, parts: Part[], acts: Act[], leaves: boolean][] = [
 
 test("the README has these rows", () => {
   const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
-  const [, table = ""] = readme.split("| last step | leaves |\n|---|---|\n");
-  const documented = [...table.matchAll(/^\| (.+) \| (yes|no) \|$/gm)].map(([, name, leaves]) => [name, leaves === "yes"]);
-  expect(documented).toEqual(rows.map(([name, , , leaves]) => [name, leaves]));
+  const [, table = ""] = readme.split("| last step | message is sent |\n|---|---|\n");
+  const documented = [...table.matchAll(/^\| (.+) \| (yes|no) \|$/gm)].map(([, name, isSent]) => [name, isSent === "yes"]);
+  expect(documented).toEqual(rows.map(([name, , , isSent]) => [name, isSent]));
 });
 
 function sseResponse(...chunks: unknown[]): Response {
@@ -84,7 +84,7 @@ async function idle(chat: Ai.AbstractChat<Ai.UIMessage>): Promise<void> {
 }
 
 describe.each(majors)("ai $version", ({ ai }) => {
-  test.each(rows)("%s", async (_, parts, acts, leaves) => {
+  test.each(rows)("%s", async (_, parts, acts, isSent) => {
     const sends: Ai.UIMessage[] = [];
     // The continuation is a new step: only without one could it loop.
     const chat = chatWith(ai, parts, sends, [{ type: "start-step" }, { type: "text-start", id: "t" }, { type: "text-end", id: "t" }]);
@@ -94,7 +94,7 @@ describe.each(majors)("ai $version", ({ ai }) => {
       await act(chat, open[i], what);
     }
     await idle(chat);
-    expect(sends).toHaveLength(leaves ? 1 : 0);
+    expect(sends).toHaveLength(isSent ? 1 : 0);
   });
 
   test.each([
