@@ -14,7 +14,7 @@
 | `aside`           | the event belongs to no message                                                            |
 | `dropped`         | the event came after its turn was stopped and is not stored                                |
 
-The encoder reads stamps with `stamp_of`, `stamped` and `shown_at` in `wire/encode/event_parts.py`.
+The encoder reads stamps with `stamp_of` and `shown_at` in `wire/encode/event_parts.py`.
 """
 
 from typing import Any
