@@ -8,14 +8,14 @@ from tests.mutants.mutant import Mutant
 MUTANTS = [
     Mutant(
         "the token stays in the address",
-        "web/app/src/token.ts",
+        "web/app/src/transport/token.ts",
         '    history.replaceState(null, "", location.pathname + location.search + (rest && `#${rest}`));\n',
         "    void rest;\n",
         "e2e/test_page.py::test_token[token_in_the_address_is_taken_and_hidden]",
     ),
     Mutant(
         "the token of one tab is everybody's",
-        "web/app/src/token.ts",
+        "web/app/src/transport/token.ts",
         "  read: (): string | null => sessionStorage.getItem(KEY),\n"
         "  write: (value: string): void => sessionStorage.setItem(KEY, value),\n",
         "  read: (): string | null => localStorage.getItem(KEY),\n"
@@ -24,7 +24,7 @@ MUTANTS = [
     ),
     Mutant(
         "a card does not show the hint of the policy",
-        "web/app/src/approval-card.tsx",
+        "web/app/src/calls/approval-card.tsx",
         '      {details.hint && <p className="words">{details.hint}</p>}\n',
         "",
         "e2e/test_page.py::test_policy[question_with_a_hint_expires]",
