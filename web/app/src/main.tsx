@@ -1,10 +1,11 @@
 import "./no-eval";
+import "./design/tokens.css";
+import "./design/base.css";
 import { createRoot } from "react-dom/client";
 import { App } from "./shell/app";
 import { token } from "./transport/token";
-import "./design/style.css";
 
-/** A file dropped beside the message box is not taken: without this the browser would open it in place of the page. */
+/** Refuse files that are dropped beside the message box: the browser would open them in place of the page. */
 function refuseStrayFiles(): void {
   const refuse = (event: DragEvent): void => {
     if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;

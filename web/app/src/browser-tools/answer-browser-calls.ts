@@ -9,9 +9,9 @@ function isAwaited(chat: Chat<UIMessage>, call: string): boolean {
 }
 
 async function answer(chat: Chat<UIMessage>, { toolCallId, tool, input }: PendingCall): Promise<void> {
-  // With the message: some models number their calls anew in every answer.
+  // The message's id is part of the key: some models repeat the ids of their calls in every answer.
   const outcome = await runBrowserTool(`${chat.id} ${chat.lastMessage?.id} ${toolCallId}`, tool, input);
-  // The person may have written something else meanwhile: then nobody waits for this any more.
+  // A message that was sent meanwhile has superseded the call.
   if (!isAwaited(chat, toolCallId)) return;
   await chat.addToolOutput("output" in outcome
     ? { tool, toolCallId, output: outcome.output }
@@ -19,8 +19,8 @@ async function answer(chat: Chat<UIMessage>, { toolCallId, tool, input }: Pendin
 }
 
 /**
- * Runs the calls that wait for a browser. Which ones do, the server says: a tool of the agent's own may have the name of
- * one of ours, and a stream that is read again after a reload shows calls that were answered long ago.
+ * Run the calls that wait for a browser. The server says which: a tool of the agent may have the name of one of this
+ * page, and a stream that is resumed after a reload shows calls that were answered before.
  */
 export async function answerBrowserCalls(chat: Chat<UIMessage>): Promise<void> {
   const { pending } = await loadHistory(chat.id, 1);

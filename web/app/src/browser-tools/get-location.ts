@@ -1,10 +1,12 @@
+import { strings } from "../strings";
+
 const OPTIONS: PositionOptions = { timeout: 20_000, maximumAge: 60_000 };
 
-const FAILURES: Record<number, string> = {
-  1: "The browser did not allow it: access to the location was refused.",
-  2: "The browser could not find out the location.",
-  3: "The browser took too long to find out the location.",
-};
+function failureText({ code, message }: GeolocationPositionError): string {
+  const t = strings().browserTools;
+  const texts = [message, t.locationRefused, t.locationUnknown, t.locationTimeout];
+  return texts[code] ?? message;
+}
 
 interface Place {
   latitude: number;
@@ -12,12 +14,12 @@ interface Place {
   accuracy: number;
 }
 
-/** Where the browser is. The browser asks the person on its own account. */
+/** Return where the browser is. The browser itself asks the user for permission. */
 export function getLocation(): Promise<Place> {
   return new Promise((resolve, reject) => {
     navigator.geolocation.getCurrentPosition(
       ({ coords: { latitude, longitude, accuracy } }) => resolve({ latitude, longitude, accuracy }),
-      ({ code, message }) => reject(new Error(FAILURES[code] ?? message)),
+      (error) => reject(new Error(failureText(error))),
       OPTIONS,
     );
   });

@@ -11,7 +11,7 @@ function localTime(date: Date): string {
   return shifted.toISOString().slice(0, "2026-01-31T12:34:56".length) + offsetOf(date);
 }
 
-/** The browser's time zone, and what time it is there. */
+/** Return the browser's time zone and local time. */
 export async function getTimezone(): Promise<{ timezone: string; local_time: string }> {
   return { timezone: Intl.DateTimeFormat().resolvedOptions().timeZone, local_time: localTime(new Date()) };
 }

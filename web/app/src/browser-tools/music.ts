@@ -1,9 +1,9 @@
+import { strings } from "../strings";
 import { renderTrack, type Track } from "./render-track";
 
 const VOLUME = 0.9;
 const FADE_SECONDS = 0.4;
 const PATIENCE_MS = 1500;
-const BLOCKED = "The browser does not allow sound before the person has clicked or pressed a key on the page.";
 
 interface Playing {
   track: Track;
@@ -11,11 +11,11 @@ interface Playing {
   level: GainNode;
 }
 
-/** A context that may not sound does not refuse: its promise is simply never kept. */
+/** Resume an audio context. A browser that blocks sound does not reject: the promise stays pending. */
 async function wake(context: AudioContext): Promise<void> {
   const patience = new Promise((resolve) => setTimeout(resolve, PATIENCE_MS));
   await Promise.race([context.resume(), patience]);
-  if (context.state !== "running") throw new Error(BLOCKED);
+  if (context.state !== "running") throw new Error(strings().browserTools.soundBlocked);
 }
 
 /** The background music of this page: one track at a time, or none. */
@@ -25,7 +25,7 @@ class Music {
   #loops = new Map<Track, Promise<AudioBuffer>>();
   #listeners = new Set<() => void>();
 
-  /** What plays now. */
+  /** The track that plays. */
   readonly track = (): Track | null => this.#playing?.track ?? null;
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -35,7 +35,7 @@ class Music {
 
   readonly stop = (): void => this.#change(null);
 
-  /** Plays a track instead of the other. Throws when the browser does not allow sound. */
+  /** Play a track instead of the other one. Throws when the browser blocks sound. */
   async play(track: Track): Promise<void> {
     this.#context ??= new AudioContext();
     await wake(this.#context);

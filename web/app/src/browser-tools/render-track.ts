@@ -72,11 +72,11 @@ function sound(context: OfflineAudioContext, voice: Voice, pitch: number, start:
   oscillator.stop(end);
 }
 
-/** Writes a track as sound that can be repeated without a seam. */
+/** Render a track as sound that loops without a seam. */
 export async function renderTrack(track: Track): Promise<AudioBuffer> {
   const { bpm, beats, parts } = SCORES[track];
   const length = Math.round((beats * 60 * RATE) / bpm);
-  // Played twice, and the second time kept: it begins with what still rings from the end.
+  // Played twice, and the second time kept: it begins with the notes that ring on from the end.
   const context = new OfflineAudioContext(2, 2 * length, RATE);
   for (const { voice, notes } of parts) {
     for (const [beat, pitch] of notes) {

@@ -4,6 +4,7 @@ import {
 } from "react";
 import { HAS_KEYBOARD } from "../design/has-keyboard";
 import { Icon } from "../design/icon";
+import { useStrings } from "../strings";
 import type { ToolPart } from "../transport/tool-part";
 import type { ApprovalDetails } from "./approval-details";
 import { CallContext } from "./call-context";
@@ -11,7 +12,7 @@ import { describeCall } from "./describe-call";
 import { Expiry } from "./expiry";
 import { exactJson } from "./json-text";
 
-/** Puts the keyboard on the next card that waits, not on its button: an Enter held too long must not answer that too. */
+/** Focus the next question, not its button: an Enter that is held too long must not answer that one too. */
 function focusNextQuestion(answered: HTMLElement): void {
   const others = [...document.querySelectorAll<HTMLElement>(".approval")].filter((card) => card !== answered);
   const after = others.find((card) => answered.compareDocumentPosition(card) & Node.DOCUMENT_POSITION_FOLLOWING);
@@ -26,21 +27,23 @@ interface ApprovalCardProps {
   details: ApprovalDetails;
 }
 
-function Exact({ label, value }: { label: string; value: unknown }): ReactElement {
+function Exact({ label, value, id }: { label: string; value: unknown; id?: string }): ReactElement {
   return (
     <div className="field">
       <span>{label}</span>
-      <pre tabIndex={0} aria-label={label}>{exactJson(value)}</pre>
+      <pre tabIndex={0} aria-label={label}><span id={id}>{exactJson(value)}</span></pre>
     </div>
   );
 }
 
-/** A call that waits for the person: what is asked, with exactly which arguments, and the two answers. */
+/** A call that waits for approval: the request, its exact arguments, and the two answers. */
 export function ApprovalCard({ part, approvalId, details }: ApprovalCardProps): ReactElement {
+  const t = useStrings().calls;
   const { browserTools, answerable, onAnswer, onCheck } = useContext(CallContext);
   const [reason, setReason] = useState("");
   const card = useRef<HTMLFormElement>(null);
   const question = useId();
+  const input = useId();
   const tool = getToolName(part);
   useEffect(() => {
     // It may have been answered in another window meanwhile, and the event about it lost.
@@ -61,24 +64,24 @@ export function ApprovalCard({ part, approvalId, details }: ApprovalCardProps): 
     if (answerable) answer(false);
   };
   return (
-    <form ref={card} className="tool-card approval" tabIndex={-1} aria-labelledby={question} onSubmit={submit}>
+    <form ref={card} className="tool-card approval" tabIndex={-1} aria-labelledby={`${question} ${input}`} onSubmit={submit}>
       <p className="question" id={question}>
         <Icon name="ask" />
-        <span>The agent {describeCall(tool, part.input, browserTools.has(tool))}. Do you allow it?</span>
+        <span>{t.allow(describeCall(t, tool, part.input, browserTools.has(tool)))}</span>
       </p>
       {details.hint && <p className="words">{details.hint}</p>}
       <div className="fields">
-        <Exact label={`Arguments of ${tool}`} value={part.input} />
-        {details.payload != null && <Exact label="Details" value={details.payload} />}
+        <Exact label={t.argumentsOf(tool)} value={part.input} id={input} />
+        {details.payload != null && <Exact label={t.details} value={details.payload} />}
       </div>
-      {!answerable && <p className="words">Gemini direct has no tools. Choose SSE or WebSocket below to answer.</p>}
+      {!answerable && <p className="words">{t.notInDirect}</p>}
       <div className="answers">
         <button type="button" className="primary" aria-describedby={question} disabled={!answerable}
-          onClick={(event) => click(event, true)}>Approve</button>
+          onClick={(event) => click(event, true)}>{t.approve}</button>
         <button type="button" aria-describedby={question} disabled={!answerable}
-          onClick={(event) => click(event, false)}>Deny</button>
+          onClick={(event) => click(event, false)}>{t.deny}</button>
         <input type="text" dir="auto" value={reason} maxLength={500} disabled={!answerable} autoComplete="off" enterKeyHint="send"
-          placeholder="Why not? (optional)" aria-label={`Reason to deny ${tool}, optional`}
+          placeholder={t.whyNot} aria-label={t.reasonToDeny(tool)}
           onChange={(event) => setReason(event.target.value)} />
         {details.expiresAt && <Expiry at={details.expiresAt} onOver={onCheck} />}
       </div>

@@ -2,10 +2,10 @@ import type { ChatStatus } from "ai";
 import { createContext } from "react";
 import type { Connection } from "../transport/connection";
 
-/** How far the newest message, or answer to a call, is on its way. Held up: the server cannot be reached. */
+/** Whether the last message or answer has reached the server. `held-up`: the server cannot be reached. */
 export type Delivery = "leaving" | "held-up" | "arrived";
 
-/** Nothing has come back as long as a request is only submitted. */
+/** Return the delivery state: a request is `submitted` until the first chunk of its response. */
 export function deliveryOf(status: ChatStatus, { state }: Connection): Delivery {
   if (status !== "submitted") return "arrived";
   return state === "offline" || state === "reconnecting" ? "held-up" : "leaving";
@@ -14,16 +14,16 @@ export function deliveryOf(status: ChatStatus, { state }: Connection): Delivery 
 interface CallContextValue {
   /** The tools of this agent that run in the browser. */
   browserTools: ReadonlySet<string>;
-  /** Whether answers can be given now: not while the page talks with the model itself. */
+  /** Whether calls can be answered: not in Gemini direct. */
   answerable: boolean;
-  /** Where the answers are that were given last. */
+  /** Whether the last answers have reached the server. */
   delivery: Delivery;
   onAnswer: (approvalId: string, approved: boolean, reason: string) => void;
-  /** Looks whether the server still waits for answers. */
+  /** Ask the server whether the calls are still pending. */
   onCheck: () => void;
 }
 
-/** What the cards of a chat's calls need to know and to do. */
+/** What the cards of a chat's calls share. */
 export const CallContext = createContext<CallContextValue>({
   browserTools: new Set(), answerable: true, delivery: "arrived", onAnswer: () => undefined, onCheck: () => undefined,
 });

@@ -1,11 +1,13 @@
-const IN_THE_BROWSER: Record<string, (input: unknown) => string> = {
-  get_location: () => "asks your browser for your location",
-  get_timezone: () => "asks your browser for your time zone and local time",
-  change_bgm: (input) => `asks your browser to play track ${String((input as { track?: unknown } | null)?.track)}`,
+import type { Strings } from "../strings";
+
+const IN_THE_BROWSER: Record<string, (t: Strings["calls"], input: unknown) => string> = {
+  get_location: (t) => t.locates,
+  get_timezone: (t) => t.tellsTime,
+  change_bgm: (t, input) => t.playsTrack(String((input as { track?: unknown } | null)?.track)),
 };
 
-/** What an agent does with a call, in words that follow its name. */
-export function describeCall(tool: string, input: unknown, inBrowser: boolean): string {
-  if (!inBrowser) return `asks to run ${tool}`;
-  return IN_THE_BROWSER[tool]?.(input) ?? `asks your browser to run ${tool}`;
+/** Return a sentence that says what the agent asks for with a call. */
+export function describeCall(t: Strings["calls"], tool: string, input: unknown, inBrowser: boolean): string {
+  if (!inBrowser) return t.runs(tool);
+  return IN_THE_BROWSER[tool]?.(t, input) ?? t.runsInBrowser(tool);
 }

@@ -6,13 +6,13 @@ import { lastStepCalls, type ToolPart } from "../transport/tool-part";
 interface OpenCalls {
   /** The tools of this agent that run in the browser. */
   browserTools: ReadonlySet<string>;
-  /** The calls that wait for the person. */
+  /** The calls that wait for approval. */
   asked: ToolPart[];
-  /** Whether the agent waits for anything at all: a person, this browser, or the rest of the answers. */
+  /** Whether any call is pending: for approval, for this browser, or for the other answers of its step. */
   open: boolean;
 }
 
-/** What the newest message waits for. Calls for this browser are run by `onOffer`, as soon as the chat is idle. */
+/** Return the open calls of the last message. `onOffer` is called to run those for this browser, once the chat is idle. */
 export function useOpenCalls(
   last: UIMessage | undefined, info: ServerInfo | null, idle: boolean, onOffer: () => void,
 ): OpenCalls {

@@ -1,4 +1,5 @@
 import { type ReactElement, useCallback, useEffect, useState } from "react";
+import { useStrings } from "../strings";
 import { type ChatHistory, loadHistory } from "../sync/history";
 import type { PageMode } from "../transport/page-mode";
 import type { ServerInfo } from "../transport/server-info";
@@ -16,8 +17,9 @@ interface ChatPanelProps {
 
 const EMPTY: ChatHistory = { messages: [], active: null, pending: [] };
 
-/** Brings a chat's history, then the chat. */
+/** Loads the history of a chat, then shows the chat. */
 export function ChatPanel({ id, fresh, ...props }: ChatPanelProps): ReactElement {
+  const t = useStrings().chat;
   const [history, setHistory] = useState<ChatHistory | null>(fresh ? EMPTY : null);
   const [error, setError] = useState<Error | null>(null);
   const load = useCallback(() => {
@@ -30,7 +32,7 @@ export function ChatPanel({ id, fresh, ...props }: ChatPanelProps): ReactElement
   if (history) return <ChatView id={id} history={history} {...props} />;
   return (
     <main className="center">
-      {error ? <ErrorCard error={error} onRetry={load} /> : <p className="hint" role="status">Loading the chat...</p>}
+      {error ? <ErrorCard error={error} onRetry={load} /> : <p className="hint" role="status">{t.loading}</p>}
     </main>
   );
 }

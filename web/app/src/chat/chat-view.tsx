@@ -7,10 +7,12 @@ import { CallContext, deliveryOf } from "../calls/call-context";
 import { QuestionStatus } from "../calls/question-status";
 import { useOpenCalls } from "../calls/use-open-calls";
 import { Composer } from "../composer/composer";
+import { useEscape } from "../design/escape";
 import { hasContent, MessageView } from "../message/message-view";
 import { ChatSession } from "../sync/chat-session";
 import { isBusy } from "../sync/chat-status";
 import type { ChatHistory } from "../sync/history";
+import { type Strings, useStrings } from "../strings";
 import { chatEvents } from "../sync/chat-events";
 import { reconnect } from "../sync/recover";
 import { useSession } from "../sync/use-session";
@@ -24,6 +26,7 @@ import { ErrorCard } from "./error-card";
 import { AboutGemini, ModeSwitch } from "./mode-switch";
 import { useStickToBottom } from "./use-stick-to-bottom";
 import { Welcome } from "./welcome";
+import "./chat.css";
 
 interface ChatViewProps {
   id: string;
@@ -36,7 +39,7 @@ interface ChatViewProps {
 
 const RENDER_EVERY_MS = 40;
 
-/** Until the server has told its limits, it alone keeps them. */
+/** The limits until the server's are known: it checks them anyway. */
 const UNKNOWN: Limits = { bodyBytes: Infinity, partBytes: Infinity, parts: Infinity, imagePixels: Infinity };
 
 function marked(ids: ReadonlySet<string>, id: string, isMarked: boolean): ReadonlySet<string> {
@@ -44,9 +47,9 @@ function marked(ids: ReadonlySet<string>, id: string, isMarked: boolean): Readon
   return new Set(isMarked ? [...others, id] : others);
 }
 
-function noteOn(message: UIMessage, stopped: ReadonlySet<string>): string {
-  if (stopped.has(message.id)) return "Stopped";
-  return message.role === "assistant" && !hasContent(message) ? "No answer" : "";
+function noteOn(t: Strings["chat"], message: UIMessage, stopped: ReadonlySet<string>): string {
+  if (stopped.has(message.id)) return t.stopped;
+  return message.role === "assistant" && !hasContent(message) ? t.noAnswer : "";
 }
 
 /** Return the connection state to show: that of the answer, or when nothing is wrong with it, that of the events. */
@@ -56,11 +59,12 @@ function connectionToShow(error: Error | null, online: boolean, stream: Connecti
   return stream.state === "connected" ? events : stream;
 }
 
-/** One chat: what was said, what is being said, and the message box. */
+/** A chat: its messages, the message box, and the state of the connection. */
 export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewProps): ReactElement {
+  const t = useStrings().chat;
   const [stopped, setStopped] = useState<ReadonlySet<string>>(new Set());
   const [returned, setReturned] = useState<UIMessage | null>(null);
-  // What failed beside the answer itself: to catch up with the server, or to stop it.
+  // An error beside the answer itself: of a load, a resume or a stop.
   const [failure, setFailure] = useState<Error | null>(null);
   const { connection: streamConnection, report, reset } = useStreamConnection();
   const [session] = useState(() => new ChatSession(id, history, mode, {
@@ -84,20 +88,13 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
   const answerable = mode !== "gemini";
   const last = messages.at(-1);
   const runOffered = useCallback((event?: Event) => {
-    // Calls of a run that another tab began are for that tab, until somebody looks at this one.
+    // The tab that began a run runs its browser calls, until the user focuses another one.
     follower.runsBrowserCalls ||= event !== undefined;
     if (follower.runsBrowserCalls) answerBrowserCalls(chat).catch(setFailure);
   }, [chat, follower]);
   const { browserTools, asked, open } = useOpenCalls(last, info, idle && answerable, runOffered);
   const { box, content, onScroll, stick } = useStickToBottom();
-
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent): void => {
-      if (event.key === "Escape" && busy) stop();
-    };
-    window.addEventListener("keydown", onKey);
-    return () => window.removeEventListener("keydown", onKey);
-  }, [busy, stop]);
+  useEscape(busy, stop);
 
   const send = (text: string, files: FileUIPart[]): void => {
     onSend();
@@ -106,9 +103,9 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     void chat.sendMessage({ text, files });
   };
   const retry = (): void => {
-    const behind = failure ?? (error && describeError(error).remedy !== "retry");
+    const isReconnect = failure ?? (error && describeError(error).remedy !== "retry");
     setFailure(null);
-    (behind || open ? reconnect(chat) : chat.regenerate()).catch(setFailure);
+    (isReconnect || open ? reconnect(chat) : chat.regenerate()).catch(setFailure);
   };
   const delivery = deliveryOf(status, connection);
   const calls = useMemo(() => ({
@@ -123,16 +120,16 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
   return (
     <main className="chat">
       <div className="transcript" ref={box} onScroll={onScroll}>
-        <div className="column" ref={content} role="log" aria-live="polite" aria-busy={busy} aria-label="Conversation">
+        <div className="column" ref={content} role="log" aria-live="polite" aria-busy={busy} aria-label={t.conversation}>
           {messages.length === 0 && <Welcome info={info} onChoose={(text) => send(text, [])} />}
           <CallContext value={calls}>
             {messages.map((message) => (
               <MessageView key={message.id} message={message} running={busy && message === last} current={message === last}
-                note={!idle && message === last ? "" : noteOn(message, stopped)}
+                note={!idle && message === last ? "" : noteOn(t, message, stopped)}
                 {...(idle && !open && message === last ? { onRegenerate: retry } : {})} />
             ))}
           </CallContext>
-          {busy && last?.role !== "assistant" && <p className="waiting" role="status">Thinking</p>}
+          {busy && last?.role !== "assistant" && <p className="waiting" role="status">{t.thinking}</p>}
           {error && <ErrorCard error={error} onRetry={retry} />}
         </div>
       </div>

@@ -1,36 +1,36 @@
 import type { ReactElement } from "react";
+import { type Strings, useStrings } from "../strings";
 import type { Connection } from "../transport/connection";
 
-function inWords(connection: Connection): string {
+function inWords(t: Strings["chat"], connection: Connection): string {
   switch (connection.state) {
     case "offline":
-      return "No network";
+      return t.offline;
     case "connecting":
-      return "Connecting";
+      return t.connecting;
     case "connected":
-      return "Connected";
+      return t.connected;
     case "reconnecting":
-      return connection.crowded
-        ? "Too many WebSockets: close a window"
-        : `Reconnecting (attempt ${connection.attempt})`;
+      return connection.crowded ? t.tooManySockets : t.reconnecting(connection.attempt);
     case "resumed":
-      return "Resumed: 0 lost";
+      return t.resumed;
     case "crowded":
-      return "By SSE: too many WebSockets";
+      return t.bySse;
     case "not-recovered":
-      return "Not recovered";
+      return t.notRecovered;
   }
 }
 
-/** How the page is connected: a dot and a few words. Only what is out of the ordinary is announced. */
+/** The state of the connection as a dot and a few words. Screen readers announce only what is out of the ordinary. */
 export function ConnectionStatus({ connection }: { connection: Connection }): ReactElement {
-  const words = inWords(connection);
+  const t = useStrings().chat;
+  const words = inWords(t, connection);
   const ordinary = connection.state === "connected" || connection.state === "connecting";
   return (
     <p className={`connection ${connection.state}`}>
       <span className="dot" aria-hidden="true" />
       {ordinary && <span className="words">{words}</span>}
-      <span role="status" aria-label="Connection">{ordinary ? "" : words}</span>
+      <span role="status" aria-label={t.connection}>{ordinary ? "" : words}</span>
     </p>
   );
 }

@@ -1,19 +1,23 @@
 import type { ReactElement } from "react";
+import { Segments } from "../design/segments";
+import { type Strings, useStrings } from "../strings";
 import { chatModes, type PageMode } from "../transport/page-mode";
 import type { ServerInfo } from "../transport/server-info";
 
-function inWords(gemini: NonNullable<ServerInfo["gemini"]>): string {
-  const model = gemini.offline ? "The offline model answers: the server has no API key" : `${gemini.model} answers`;
-  return `${model}. No agent, no tools; the same history.`;
-}
+const ABOUT_GEMINI = "about-gemini";
 
-/** Says what answers in Gemini direct. It also describes the switch to a screen reader, so it is always there. */
+/** Says what answers in Gemini direct. It also describes the switch to screen readers, so it is always there. */
 export function AboutGemini({ info, chosen }: { info: ServerInfo | null; chosen: boolean }): ReactElement | null {
+  const t = useStrings().chat;
   if (!info?.gemini) return null;
-  return <p id="about-gemini" className={chosen ? "about" : "unseen"}>{inWords(info.gemini)}</p>;
+  const words = info.gemini.offline ? t.geminiOffline : t.geminiOnline(info.gemini.model);
+  return <p id={ABOUT_GEMINI} className={chosen ? "about" : "unseen"}>{words}</p>;
 }
 
-const NAMES: Record<PageMode, string> = { sse: "SSE", websocket: "WebSocket", gemini: "Gemini direct" };
+function ModeLabel({ name, technical }: Strings["chat"]["modes"][PageMode]): ReactElement {
+  if (!technical) return <>{name}</>;
+  return <><span className="name">{name}</span> <span className="technical">{technical}</span></>;
+}
 
 interface ModeSwitchProps {
   info: ServerInfo | null;
@@ -21,20 +25,19 @@ interface ModeSwitchProps {
   onChoose: (mode: PageMode) => void;
 }
 
-/** How the page talks. The history is the same whichever way. */
+/** The choice of the transport. All modes share one history. */
 export function ModeSwitch({ info, mode, onChoose }: ModeSwitchProps): ReactElement | null {
+  const t = useStrings().chat;
   const modes = chatModes(info);
   if (!info || modes.length < 2) return null;
-  return (
-    <fieldset className="modes">
-      <legend className="unseen">How to talk</legend>
-      {modes.map((each) => (
-        <label key={each}>
-          <input type="radio" name="mode" value={each} checked={each === mode} aria-label={NAMES[each]}
-            {...(each === "gemini" ? { "aria-describedby": "about-gemini" } : {})} onChange={() => onChoose(each)} />
-          <span>{NAMES[each]}</span>
-        </label>
-      ))}
-    </fieldset>
-  );
+  const segments = modes.map((value) => {
+    const { name, technical } = t.modes[value];
+    return {
+      value,
+      label: <ModeLabel name={name} technical={technical} />,
+      name: technical ? `${name} (${technical})` : name,
+      ...(value === "gemini" ? { describedBy: ABOUT_GEMINI } : {}),
+    };
+  });
+  return <Segments legend={t.mode} hideLegend group="mode" segments={segments} value={mode} onChange={onChoose} />;
 }

@@ -9,7 +9,7 @@ interface StickToBottom {
   stick: () => void;
 }
 
-/** Keeps the newest line in view however the content grows, unless the person scrolled up to read. */
+/** Keep the end of the content in view while it grows, unless the user has scrolled up. */
 export function useStickToBottom(): StickToBottom {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
@@ -19,7 +19,7 @@ export function useStickToBottom(): StickToBottom {
     const node = box.current;
     if (!node) return;
     const near = node.scrollHeight - node.scrollTop - node.clientHeight < NEAR_PX;
-    // Only a move upwards lets go: content that grew under us is no wish to stay where we were.
+    // Only scrolling up lets go: the distance to the end also grows with the content.
     sticking.current = near || (sticking.current && node.scrollTop >= lastTop.current);
     lastTop.current = node.scrollTop;
   }, []);

@@ -1,42 +1,47 @@
 import type { ReactElement } from "react";
+import { language, useStrings } from "../strings";
 import type { ServerInfo } from "../transport/server-info";
+
+const DEMO = "demo";
 
 const INTENTS = [
   "weather in Tokyo", "東京の天気", "pay 50 to Hanako", "where am I", "what time is it", "play track 1",
   "think about rain", "draw a cat", "count to 20", "cite",
 ];
 
-/** What the demo agent can be asked. */
+const INTENTS_JAPANESE = [
+  "東京の天気", "花子に50ドル送金", "今どこ", "何時", "BGMを1に", "weather in Tokyo", "think about rain", "draw a cat",
+  "count to 20", "cite",
+];
+
+/** Messages to the demo agent. */
 function Suggestions({ onChoose }: { onChoose: (text: string) => void }): ReactElement {
+  const intents = language() === "ja" ? INTENTS_JAPANESE : INTENTS;
   return (
-    <>
-      <p className="hint">Write something below, drop an image, or start with one of these.</p>
-      <div className="chips">
-        {INTENTS.map((text) => (
-          <button type="button" key={text} onClick={() => onChoose(text)}>{text}</button>
-        ))}
-      </div>
-    </>
+    <div className="chips">
+      {intents.map((text) => <button type="button" key={text} onClick={() => onChoose(text)}>{text}</button>)}
+    </div>
   );
 }
 
-const DEMO = "demo";
-
-function Introduction({ agent, tools }: ServerInfo): ReactElement {
-  return (
-    <p className="hint">
-      You are talking to <strong>{agent}</strong>. Write something below, or drop an image.
-      {tools.length > 0 && <> Its tools: {tools.map((tool) => tool.name).join(", ")}.</>}
-    </p>
-  );
+interface WelcomeProps {
+  info: ServerInfo | null;
+  onChoose: (text: string) => void;
 }
 
-/** What an empty chat says. Only the demo agent is known well enough to suggest something. */
-export function Welcome({ info, onChoose }: { info: ServerInfo | null; onChoose: (text: string) => void }): ReactElement {
+/** The content of an empty chat. Only the demo agent is known well enough for suggestions. */
+export function Welcome({ info, onChoose }: WelcomeProps): ReactElement {
+  const t = useStrings().chat;
+  const isDemo = info?.agent === DEMO;
   return (
-    <section className="welcome" aria-label="Welcome">
-      <h2>What can I do for you?</h2>
-      {info && (info.agent === DEMO ? <Suggestions onChoose={onChoose} /> : <Introduction {...info} />)}
+    <section className="welcome" aria-label={t.welcome}>
+      <img src="./icon.svg" alt="" width="44" height="44" />
+      <h2>{t.welcomeTitle}</h2>
+      {info && <p className="hint">{isDemo ? t.welcomeDemo : t.welcomeAgent(info.agent)}</p>}
+      {info && !isDemo && info.tools.length > 0 && (
+        <p className="hint">{t.welcomeTools(info.tools.map((tool) => tool.name))}</p>
+      )}
+      {isDemo && <Suggestions onChoose={onChoose} />}
     </section>
   );
 }

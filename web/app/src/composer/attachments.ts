@@ -1,12 +1,6 @@
 import type { FileUIPart } from "ai";
+import { strings } from "../strings";
 import type { Limits } from "../transport/server-info";
-
-const MEGABYTES = new Intl.NumberFormat("en", { style: "unit", unit: "megabyte", maximumSignificantDigits: 3 });
-
-/** A size as a person reads it. */
-function formatBytes(bytes: number): string {
-  return MEGABYTES.format(bytes / 1e6);
-}
 
 const ACCEPTED = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
@@ -28,21 +22,22 @@ function countPixels(url: string): Promise<number> {
   });
 }
 
-/** The image, or a sentence that says why it cannot be sent. */
+/** Return the image, or a sentence that says why it cannot be sent. */
 async function readImage(file: File, limits: Limits): Promise<FileUIPart | string> {
-  if (!ACCEPTED.includes(file.type)) return `${file.name} is no PNG, JPEG, WebP or GIF image.`;
-  if (file.size > limits.partBytes) return `${file.name} is larger than ${formatBytes(limits.partBytes)}.`;
+  const { common, composer: t } = strings();
+  if (!ACCEPTED.includes(file.type)) return t.noImage(file.name);
+  if (file.size > limits.partBytes) return t.tooLarge(file.name, common.megabytes(limits.partBytes));
   try {
     const url = await readDataUrl(file);
     const tooLarge = (await countPixels(url)) > limits.imagePixels;
-    if (tooLarge) return `${file.name} has more than ${limits.imagePixels.toLocaleString("en")} pixels.`;
+    if (tooLarge) return t.tooManyPixels(file.name, limits.imagePixels);
     return { type: "file", mediaType: file.type, filename: file.name, url };
   } catch {
-    return `${file.name} cannot be read as an image.`;
+    return t.unreadable(file.name);
   }
 }
 
-/** Reads images as data URLs, and says of each file that cannot be sent why. */
+/** Read images as data URLs. `refused` says of each file that cannot be sent why. */
 export async function readImages(
   files: Iterable<File>, limits: Limits,
 ): Promise<{ images: FileUIPart[]; refused: string[] }> {
@@ -53,18 +48,19 @@ export async function readImages(
   };
 }
 
-/** What JSON adds around a part, generously. */
+/** An upper bound of what JSON adds around a part. */
 const WRAPPING_BYTES = 500;
 
-/** Why a message is more than the server takes at once, or nothing. */
+/** Return why a message exceeds the server's limits; empty when it does not. */
 export function describeExcess(text: string, images: FileUIPart[], limits: Limits): string {
+  const { common, composer: t } = strings();
   const textBytes = new Blob([text]).size;
   // The text is a part of its own, even when it is empty.
-  if (images.length > limits.parts - 1) return `Too many images: a message takes at most ${limits.parts - 1}. Remove some.`;
-  if (textBytes > limits.partBytes) return `The text is too long: at most ${formatBytes(limits.partBytes)} can be sent.`;
+  if (images.length > limits.parts - 1) return t.tooManyImages(limits.parts - 1);
+  if (textBytes > limits.partBytes) return t.textTooLong(common.megabytes(limits.partBytes));
   const bytes = images.reduce((sum, image) => sum + image.url.length + WRAPPING_BYTES, textBytes);
   if (images.length > 0 && bytes > limits.bodyBytes) {
-    return `Too much for one message: at most ${formatBytes(limits.bodyBytes)} can be sent at once. Remove an image.`;
+    return t.tooMuch(common.megabytes(limits.bodyBytes));
   }
   return "";
 }

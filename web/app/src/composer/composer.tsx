@@ -4,41 +4,43 @@ import {
 } from "react";
 import { HAS_KEYBOARD } from "../design/has-keyboard";
 import { Icon } from "../design/icon";
+import { IconButton } from "../design/icon-button";
+import { useStrings } from "../strings";
 import type { Limits } from "../transport/server-info";
 import { describeExcess, readImages } from "./attachments";
+import "./composer.css";
 
 interface ComposerProps {
   busy: boolean;
   stopping: boolean;
-  /** Whether a question of the agent is open: what is written instead withdraws it. */
+  /** Whether a question is open: a message instead of an answer supersedes it. */
   asked: boolean;
   limits: Limits;
-  /** A message the server did not take: it comes back to be changed. */
+  /** A message that the server refused, to be changed. */
   returned: UIMessage | null;
   onSend: (text: string, files: FileUIPart[]) => void;
   onStop: () => void;
 }
 
-const OVER = "Enter stops the answer and sends this";
-
 /** The message box: text, images by button, paste or drop, send and stop. */
 export function Composer({ busy, stopping, asked, limits, returned, onSend, onStop }: ComposerProps): ReactElement {
+  const t = useStrings().composer;
   const [text, setText] = useState("");
   const [images, setImages] = useState<FileUIPart[]>([]);
   const [notice, setNotice] = useState("");
   const [dragging, setDragging] = useState(false);
-  // Whoever writes over an answer has it stopped first.
+  // True from Enter over a running answer until it has stopped and the message is sent.
   const [waiting, setWaiting] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
-  const invitation = asked ? "Or write something else" : "Write a message";
+  const invitation = asked ? t.invitationInstead : t.invitation;
   const excess = describeExcess(text, images, limits);
   const sendable = !excess && (text.trim() !== "" || images.length > 0);
 
   useEffect(() => {
     if (!returned) return;
-    const said = returned.parts.filter(isTextUIPart).map((part) => part.text);
-    setText((written) => [...said, written].filter(Boolean).join("\n"));
+    const texts = returned.parts.filter(isTextUIPart).map((part) => part.text);
+    setText((written) => [...texts, written].filter(Boolean).join("\n"));
     setImages((chosen) => [...returned.parts.filter(isFileUIPart), ...chosen]);
   }, [returned]);
 
@@ -46,7 +48,7 @@ export function Composer({ busy, stopping, asked, limits, returned, onSend, onSt
     setNotice("");
     const { images: more, refused } = await readImages(files, limits);
     setImages((before) => [...before, ...more]);
-    if (refused.length) setNotice(`Not added: ${refused.join(" ")}`);
+    if (refused.length) setNotice(t.notAdded(refused));
   };
   const send = (): void => {
     if (!sendable) return;
@@ -77,44 +79,42 @@ export function Composer({ busy, stopping, asked, limits, returned, onSend, onSt
     void add(event.clipboardData.files);
   };
   const onDrag = (event: DragEvent, over: boolean): void => {
-    // Dragged text is the text box's own business.
+    // The text box itself takes text that is dropped.
     if (!event.dataTransfer.types.includes("Files")) return;
     event.preventDefault();
     setDragging(over);
   };
 
   return (
-    <form className={dragging ? "composer dragging" : "composer"} aria-label="Message"
+    <form className={dragging ? "composer dragging" : "composer"} aria-label={t.message}
       onSubmit={(event) => { event.preventDefault(); send(); }}
       onDragOver={(event) => onDrag(event, true)} onDragLeave={(event) => onDrag(event, false)}
       onDrop={(event) => { onDrag(event, false); if (event.dataTransfer.files.length) void add(event.dataTransfer.files); }}>
       {notice && <p className="failure" role="alert">{notice}</p>}
       {excess && <p className="failure" role="alert">{excess}</p>}
-      <p className="over" role="status">{busy && sendable && (waiting ? "Stops the answer, then sends" : OVER)}</p>
+      <p className="over" role="status">{busy && sendable && (waiting ? t.stopsThenSends : t.enterStops)}</p>
       {images.length > 0 && (
-        <ul className="previews" aria-label="Images to send">
+        <ul className="previews" aria-label={t.imagesToSend}>
           {images.map((image, index) => (
             <li key={index}>
-              <img src={image.url} alt={image.filename ?? "Image"} />
-              <button type="button" className="square" aria-label={`Remove ${image.filename ?? "image"}`}
-                onClick={() => setImages(images.filter((other) => other !== image))}><Icon name="close" /></button>
+              <img src={image.url} alt={image.filename ?? t.image} />
+              <IconButton icon="close" label={t.remove(image.filename ?? t.image)}
+                onClick={() => setImages(images.filter((other) => other !== image))} />
             </li>
           ))}
         </ul>
       )}
       <div className="bar">
-        <button type="button" className="quiet square" aria-label="Add images" onClick={() => picker.current?.click()}>
-          <Icon name="image" />
-        </button>
+        <IconButton className="quiet" icon="image" label={t.addImages} onClick={() => picker.current?.click()} />
         <input ref={picker} type="file" hidden multiple accept="image/png,image/jpeg,image/webp,image/gif"
-          aria-label="Images" onChange={(event) => { void add(event.target.files ?? []); event.target.value = ""; }} />
-        <textarea id="composer" rows={1} dir="auto" value={text} autoFocus={HAS_KEYBOARD} aria-label="Message"
-          placeholder={dragging ? "Drop the image here" : invitation}
+          aria-label={t.images} onChange={(event) => { void add(event.target.files ?? []); event.target.value = ""; }} />
+        <textarea id="composer" rows={1} dir="auto" value={text} autoFocus={HAS_KEYBOARD} aria-label={t.message}
+          placeholder={dragging ? t.dropHere : invitation}
           onChange={(event) => setText(event.target.value)} onKeyDown={onKey} onPaste={onPaste} />
         {busy
-          ? <button type="button" className="primary square" aria-label={stopping ? "Stopping" : "Stop"} disabled={stopping}
+          ? <button type="button" className="primary square" aria-label={stopping ? t.stopping : t.stop} disabled={stopping}
             onClick={onStop}><Icon name="stop" /></button>
-          : <button type="submit" className="primary square" aria-label="Send"
+          : <button type="submit" className="primary square" aria-label={t.send}
             disabled={!sendable}><Icon name="send" /></button>}
       </div>
     </form>

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useChatEvents } from "../sync/chat-events";
 import { request } from "../transport/request";
 
-/** What this page reads of a row of `GET /api/chats`. */
+/** The fields of a row of `GET /api/chats` that this page reads. */
 export interface ChatSummary {
   id: string;
   title: string;
@@ -10,7 +10,7 @@ export interface ChatSummary {
   pending: number;
 }
 
-/** Runs `work` now, or once more after the run that is under way: however often it is asked for meanwhile. */
+/** Return a function that starts `work`, or, while it is running, has it run once more after that. */
 function oneAtATime(work: () => Promise<void>): () => void {
   let running = false;
   let again = false;
@@ -52,7 +52,7 @@ async function loadPages(count: number): Promise<ListPage> {
   return next === undefined ? { chats } : { chats, next };
 }
 
-/** The person's chats, newest first; fresh again whenever something happens in one, or the window is looked at. */
+/** Load the user's chats, newest first, and again after each event of a chat or when the window gets the focus. */
 export function useChatList(): ChatListState {
   const [list, setList] = useState<ListPage>({ chats: [] });
   const [error, setError] = useState<Error | null>(null);
@@ -62,7 +62,7 @@ export function useChatList(): ChatListState {
     const attempt = ++newest.current;
     try {
       const loaded = await loadPages(pages.current);
-      // A slow answer must not bring back what a newer one no longer lists.
+      // A slow response must not replace a newer one.
       if (attempt !== newest.current) return;
       setList(loaded);
       setError(null);

@@ -1,28 +1,42 @@
-import { type FileUIPart, isToolUIPart, type UIMessage } from "ai";
+import { type FileUIPart, isToolUIPart, type ReasoningUIPart, type UIMessage } from "ai";
 import type { ReactElement } from "react";
 import { approvalDetails } from "../calls/approval-details";
 import { prettyJson } from "../calls/json-text";
 import { ToolCard } from "../calls/tool-card";
+import { useStrings } from "../strings";
+import { ExternalLink } from "./external-link";
+import { Markdown } from "./markdown/markdown";
 
-/** An image the page already holds is shown; anything else is a link, so that nothing is fetched unasked. */
+/** A file. An image that the page already holds is shown; anything else is a link, so that no request is made unasked. */
 function FileView({ file }: { file: FileUIPart }): ReactElement {
+  const t = useStrings().message;
   const name = file.filename ?? file.mediaType;
   const local = /^(data|blob):/.test(file.url);
   if (local && file.mediaType.startsWith("image/")) {
-    return <img className="picture" src={file.url} alt={file.filename ?? "Image from the conversation"} />;
+    return <img className="picture" src={file.url} alt={file.filename ?? t.picture} />;
   }
-  if (local) return <a className="file" href={file.url} download={name}>Save {name}</a>;
-  return /^https?:/.test(file.url)
-    ? <a className="file" href={file.url} target="_blank" rel="noreferrer">{name}</a>
-    : <span className="file">{name}</span>;
+  if (local) return <a className="file" href={file.url} download={name}>{t.save(name)}</a>;
+  return <ExternalLink className="file" url={file.url}>{name}</ExternalLink>;
 }
 
-/** Anything, folded away, as JSON. */
+/** A part of a type that this page does not know, folded away, as JSON. */
 function JsonCard({ title, value }: { title: string; value: unknown }): ReactElement {
   return (
     <details className="json-card">
       <summary>{title}</summary>
-      <pre tabIndex={0}>{prettyJson(value)}</pre>
+      <pre tabIndex={0} aria-label={title}>{prettyJson(value)}</pre>
+    </details>
+  );
+}
+
+/** The thoughts of the model: open while it thinks, folded away after. */
+function Reasoning({ part, running }: { part: ReasoningUIPart; running: boolean }): ReactElement {
+  const t = useStrings().message;
+  const thinking = running && part.state === "streaming";
+  return (
+    <details className="reasoning" open={thinking}>
+      <summary>{thinking ? t.thinking : t.thoughts}</summary>
+      <Markdown text={part.text} streaming={thinking} />
     </details>
   );
 }
@@ -34,23 +48,18 @@ interface PartViewProps {
   current: boolean;
 }
 
-/** One part of a message. A type this page does not know is shown as data, never as an error. */
+/** A part of a message. A type that this page does not know is shown as data, never as an error. */
 export function PartView({ message, part, running, current }: PartViewProps): ReactElement | null {
   if (isToolUIPart(part)) {
     return <ToolCard part={part} running={running} current={current} details={approvalDetails(message, part)} />;
   }
   switch (part.type) {
     case "text":
-      return part.text ? <p className="text" dir="auto">{part.text}</p> : null;
-    case "reasoning": {
-      const thinking = running && part.state === "streaming";
-      return (
-        <details className="reasoning" open={thinking}>
-          <summary>{thinking ? "Thinking..." : "Thoughts"}</summary>
-          <p className="text" dir="auto">{part.text}</p>
-        </details>
-      );
-    }
+      if (!part.text) return null;
+      if (message.role === "user") return <p className="text" dir="auto">{part.text}</p>;
+      return <Markdown text={part.text} streaming={running && part.state === "streaming"} />;
+    case "reasoning":
+      return <Reasoning part={part} running={running} />;
     case "file":
       return <FileView file={part} />;
     case "step-start":

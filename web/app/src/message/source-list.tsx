@@ -1,5 +1,7 @@
 import type { SourceDocumentUIPart, SourceUrlUIPart, UIMessage } from "ai";
 import type { ReactElement } from "react";
+import { useStrings } from "../strings";
+import { ExternalLink } from "./external-link";
 
 type Source = SourceUrlUIPart | SourceDocumentUIPart;
 
@@ -9,19 +11,17 @@ function isSource(part: UIMessage["parts"][number]): part is Source {
 
 function SourceLink({ source }: { source: Source }): ReactElement {
   if (source.type === "source-document") return <span>{source.title}</span>;
-  const name = source.title ?? source.url;
-  return /^https?:/.test(source.url)
-    ? <a href={source.url} target="_blank" rel="noreferrer">{name}</a>
-    : <span>{name}</span>;
+  return <ExternalLink url={source.url}>{source.title ?? source.url}</ExternalLink>;
 }
 
-/** What the answer rests on. Only web addresses become links. */
+/** The sources of an answer. */
 export function SourceList({ parts }: { parts: UIMessage["parts"] }): ReactElement | null {
+  const t = useStrings().message;
   const sources = parts.filter(isSource);
   if (sources.length === 0) return null;
   return (
-    <section className="sources" aria-label="Sources">
-      <h3>Sources</h3>
+    <section className="sources" aria-label={t.sources}>
+      <h2>{t.sources}</h2>
       <ol>{sources.map((source) => <li key={source.sourceId}><SourceLink source={source} /></li>)}</ol>
     </section>
   );

@@ -1,37 +1,18 @@
-import { type ReactElement, useEffect, useState, useSyncExternalStore } from "react";
-import { Icon } from "../design/icon";
+import { type ReactElement, useSyncExternalStore } from "react";
+import { IconButton } from "../design/icon-button";
+import { preferences } from "../preferences/preferences";
+import { useStrings } from "../strings";
 
-type Theme = "light" | "dark";
-const KEY = "adkwire-theme";
 const SYSTEM_DARK = matchMedia("(prefers-color-scheme: dark)");
 
-function readChoice(): Theme | null {
-  const kept = localStorage.getItem(KEY);
-  return kept === "light" || kept === "dark" ? kept : null;
-}
-
-function watchSystem(onChange: () => void): () => void {
-  SYSTEM_DARK.addEventListener("change", onChange);
-  return () => SYSTEM_DARK.removeEventListener("change", onChange);
-}
-
-/** Dark or light: the system's, as it changes, until the person chooses the other one; choosing the system's goes back. */
+/** Switches between dark and light. To choose what the system has is to follow the system again. */
 export function ThemeToggle(): ReactElement {
-  const system = useSyncExternalStore(watchSystem, (): Theme => (SYSTEM_DARK.matches ? "dark" : "light"));
-  const [choice, setChoice] = useState(readChoice);
-  const theme = choice ?? system;
+  const t = useStrings();
+  const theme = useSyncExternalStore(preferences.subscribe, preferences.theme);
   const other = theme === "dark" ? "light" : "dark";
-  useEffect(() => {
-    document.documentElement.dataset["theme"] = theme;
-  }, [theme]);
   const choose = (): void => {
-    if (other === system) localStorage.removeItem(KEY);
-    else localStorage.setItem(KEY, other);
-    setChoice(other === system ? null : other);
+    const system = SYSTEM_DARK.matches ? "dark" : "light";
+    preferences.set("theme", other === system ? "system" : other);
   };
-  return (
-    <button type="button" className="quiet square" onClick={choose} aria-label={`Switch to ${other} theme`}>
-      <Icon name="theme" />
-    </button>
-  );
+  return <IconButton className="quiet" icon={other} label={t.settings.switchTheme[other]} onClick={choose} />;
 }

@@ -1,30 +1,51 @@
+import { Tooltip } from "radix-ui";
 import { type ReactElement, useEffect, useRef, useState } from "react";
 import { MusicControl } from "../browser-tools/music-control";
 import { ChatPanel } from "../chat/chat-panel";
 import { describeError } from "../chat/describe-error";
+import { useEscape } from "../design/escape";
 import { Icon } from "../design/icon";
+import { IconButton } from "../design/icon-button";
 import { ChatList } from "../list/chat-list";
 import { useChatList } from "../list/use-chat-list";
+import { LeaveDialog } from "../message/external-link";
+import { SettingsDialog } from "../settings/settings-dialog";
 import { ThemeToggle } from "../settings/theme-toggle";
+import { useStrings } from "../strings";
 import { useMode } from "../transport/page-mode";
 import { request, UNAUTHORIZED } from "../transport/request";
 import type { ServerInfo } from "../transport/server-info";
 import { TokenForm } from "./token-form";
 import { useLocationChat } from "./use-location-chat";
+import "./shell.css";
 
-function Header({ info }: { info: ServerInfo | null }): ReactElement {
+const TOOLTIP_DELAY_MS = 400;
+
+function Brand({ info }: { info: ServerInfo | null }): ReactElement {
+  const t = useStrings().shell;
   return (
     <div className="brand">
-      <img src="./icon.svg" alt="" width="28" height="28" />
+      <img src="./icon.svg" alt="" width="24" height="24" />
       <h1>{info?.name ?? "adkwire"}</h1>
       {info && <span className="model">{info.offline ? info.agent : `${info.agent} · ${info.model}`}</span>}
-      {info?.offline && <span className="badge">offline model</span>}
+      {info?.offline && <span className="badge">{t.offlineModel}</span>}
     </div>
   );
 }
 
-/** The workspace of a person the server knows: chats at the side, one chat in the middle. */
+function SkipLink(): ReactElement {
+  const t = useStrings().shell;
+  return (
+    <a className="skip" href="#composer" onClick={(event) => {
+      event.preventDefault();
+      document.getElementById("composer")?.focus();
+    }}>{t.skip}</a>
+  );
+}
+
+/** The page of an identified user: chats at the side, one chat in the middle. */
 function Workspace(): ReactElement {
+  const t = useStrings();
   const { chat, startNew, keepAddress, leave } = useLocationChat();
   const list = useChatList();
   const [info, setInfo] = useState<ServerInfo | null>(null);
@@ -34,17 +55,8 @@ function Workspace(): ReactElement {
   useEffect(() => {
     request("info").then((response) => response.json()).then(setInfo, () => undefined);
   }, []);
-  useEffect(() => {
-    // Captured, so that ESC closes the list and does not also stop the answer behind it.
-    const onKey = (event: KeyboardEvent): void => {
-      if (event.key !== "Escape" || !menu) return;
-      event.stopImmediatePropagation();
-      setMenu(false);
-    };
-    window.addEventListener("keydown", onKey, true);
-    return () => window.removeEventListener("keydown", onKey, true);
-  }, [menu]);
   const closeMenu = (): void => setMenu(false);
+  useEscape(menu, closeMenu);
   const openNew = (): void => {
     closeMenu();
     startNew();
@@ -56,24 +68,22 @@ function Workspace(): ReactElement {
   };
   return (
     <div className={menu ? "workspace menu-open" : "workspace"}>
-      <a className="skip" href="#composer" onClick={(event) => {
-        event.preventDefault();
-        document.getElementById("composer")?.focus();
-      }}>Skip to the message box</a>
+      <SkipLink />
       <header>
-        <button type="button" className="quiet square menu" onClick={() => setMenu(!menu)}
-          aria-label="Chats" aria-expanded={menu} aria-controls="chats">
-          <Icon name={menu ? "close" : "menu"} />
-        </button>
-        <Header info={info} />
+        <IconButton className="quiet menu" icon={menu ? "close" : "menu"} label={t.shell.chats}
+          aria-expanded={menu} aria-controls="chats" onClick={() => setMenu(!menu)} />
+        <Brand info={info} />
         <MusicControl />
         <ThemeToggle />
+        <SettingsDialog chatId={chat.id} info={info} />
       </header>
-      <nav id="chats" aria-label="Chats">
-        <button type="button" className="new-chat" ref={newChat} onClick={openNew}><Icon name="plus" />New chat</button>
+      <nav id="chats" aria-label={t.shell.chats}>
+        <button type="button" className="new-chat" ref={newChat} onClick={openNew}>
+          <Icon name="plus" />{t.list.newChat}
+        </button>
         {list.error && <p className="failure" role="alert">{describeError(list.error).message}</p>}
         <ChatList chats={list.chats} current={chat.id} onDelete={remove} onOpen={closeMenu} />
-        {list.next && <button type="button" className="quiet" onClick={list.loadMore}>Older chats</button>}
+        {list.next && <button type="button" className="quiet" onClick={list.loadMore}>{t.list.older}</button>}
       </nav>
       <div className="scrim" onClick={closeMenu} aria-hidden="true" />
       <ChatPanel key={chat.id} id={chat.id} fresh={chat.fresh} info={info} mode={mode} onMode={setMode} onSend={keepAddress} />
@@ -81,7 +91,7 @@ function Workspace(): ReactElement {
   );
 }
 
-/** The page. A 401 anywhere asks for the token and starts over. */
+/** The page. A 401 of any request asks for the token and starts over. */
 export function App(): ReactElement {
   const [refused, setRefused] = useState(false);
   useEffect(() => {
@@ -89,5 +99,10 @@ export function App(): ReactElement {
     window.addEventListener(UNAUTHORIZED, ask);
     return () => window.removeEventListener(UNAUTHORIZED, ask);
   }, []);
-  return refused ? <TokenForm onDone={() => setRefused(false)} /> : <Workspace />;
+  return (
+    <Tooltip.Provider delayDuration={TOOLTIP_DELAY_MS}>
+      {refused ? <TokenForm onDone={() => setRefused(false)} /> : <Workspace />}
+      <LeaveDialog />
+    </Tooltip.Provider>
+  );
 }

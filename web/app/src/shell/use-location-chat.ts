@@ -4,7 +4,7 @@ import { decodeAddress } from "../transport/token";
 
 interface LocationChat {
   id: string;
-  /** Made here and not yet sent: the server does not know it, so there is no history to ask for. */
+  /** True until the first message is sent: the server does not know the chat, so there is no history to load. */
   fresh: boolean;
 }
 
@@ -17,11 +17,11 @@ interface LocationChatState {
   chat: LocationChat;
   startNew: () => void;
   keepAddress: () => void;
-  /** Starts a new chat if this one is still the open one. */
+  /** Start a new chat if this one is still open. */
   leave: (id: string) => void;
 }
 
-/** The chat named by `#/c/<id>`; without one, a new chat that gets its address with its first message. */
+/** Return the chat that `#/c/<id>` names; without one, a new chat, which gets its address with its first message. */
 export function useLocationChat(): LocationChatState {
   const [chat, setChat] = useState(readLocation);
   useEffect(() => {

@@ -5,7 +5,7 @@ import type { ChatHistory } from "./history";
 import { useChatEvents } from "./chat-events";
 import type { ChatEvent } from "./read-events";
 
-/** Keeps a session up with the page: its mode, whether it is looked at, and what happens elsewhere. */
+/** Pass the mode, the visibility of the tab and the events of other tabs on to a session. */
 export function useSession(session: ChatSession, history: ChatHistory, mode: PageMode, busy: boolean): void {
   useChatEvents(useCallback((item: ChatEvent | null) => session.follower.onEvent(item), [session]));
   useEffect(() => {

@@ -1,12 +1,12 @@
 import type { Chat } from "@ai-sdk/react";
 import type { UIMessage } from "ai";
 import { useCallback, useState } from "react";
+import { strings } from "../strings";
 import { request } from "../transport/request";
 import { isBusy } from "./chat-status";
 
 const PATIENCE_MS = 5000;
 const PAUSE_MS = 200;
-const NOT_STOPPED = "The server did not stop the answer. It may still be writing it: retry to see.";
 
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
 
@@ -15,7 +15,7 @@ async function askToStop(id: string, signal: AbortSignal): Promise<boolean> {
   return ((await response.json()) as { stopped: boolean }).stopped;
 }
 
-/** Asks again while the run is not there yet: a stop may overtake the message it stops. */
+/** Ask the server to stop, again while it knows no run yet: a stop may overtake its message. */
 async function stopRun(chat: Chat<UIMessage>): Promise<void> {
   const patience = AbortSignal.timeout(PATIENCE_MS);
   let stopped = false;
@@ -26,8 +26,8 @@ async function stopRun(chat: Chat<UIMessage>): Promise<void> {
 }
 
 /**
- * Stops the run on the server. The stream then ends by itself with what was kept; the local end is only for a server
- * that does not answer. Nothing new may begin before it is through: that would be stopped as well.
+ * Return a function that stops the run on the server, whose stream then ends by itself with what was stored; the chat is
+ * stopped locally only when the server does not answer. Nothing may be sent meanwhile: it would be stopped as well.
  */
 export function useStop(
   chat: Chat<UIMessage>, onFail: (error: Error) => void,
@@ -37,7 +37,7 @@ export function useStop(
     setStopping(true);
     const failed = await stopRun(chat).then(() => false, () => true);
     if (isBusy(chat.status)) {
-      if (failed) onFail(new Error(NOT_STOPPED));
+      if (failed) onFail(new Error(strings().errors.notStopped));
       await chat.stop();
     }
     setStopping(false);

@@ -3,14 +3,14 @@ import { overSocket } from "./over-socket";
 import type { PageMode } from "./page-mode";
 
 interface TransportOwner {
-  /** How the next message leaves. */
+  /** Return the mode of the next request. */
   mode: () => PageMode;
-  /** Something of this page is about to leave. */
+  /** Called before a message or an answer is sent. */
   onSend: () => void;
   onConnection: OnConnection;
 }
 
-/** Makes the ways to talk when they are needed, and sends by the one that is chosen. */
+/** Return the transport of a chat. Each request goes by the mode of the moment; a mode's transport is made on first use. */
 export function createTransport(chatId: string, owner: TransportOwner): Transport {
   const routes = new Map<PageMode, Transport>();
   const route = (): Transport => {

@@ -5,13 +5,13 @@ import type { Connection } from "./connection";
 import { fetchInSlots } from "./fetch-in-slots";
 import { unsentMessages } from "./unsent-messages";
 
-/** Names this client to the server, which then also sends it that an answer was interrupted. */
+/** Declares the client, which also gets the newer chunks, such as the one about an interruption. */
 export const CLIENT = `ai/${version}`;
 export const BASE = new URL(".", location.href).href;
 
 /** A chat's transport. */
 export interface Transport extends ChatTransport<UIMessage> {
-  /** Disconnects without stopping what runs. */
+  /** Disconnect without stopping the run. */
   close: () => void;
 }
 
@@ -28,7 +28,7 @@ export function overHttp(chatId: string, mode: "sse" | "gemini", onConnection: O
     transport: {
       fetch: fetchInSlots(`${BASE}api/chat/${encodeURIComponent(chatId)}/stream`),
       client: CLIENT,
-      // Who leaves the page does not stop the answer; the button asks the server to.
+      // Leaving the page is no stop: the button uses the stop route.
       stopOnAbort: false,
       prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) =>
         ({ body: { id, ...bodyOf(unsentMessages(messages)), trigger, messageId } }),

@@ -4,12 +4,12 @@ import { BASE, CLIENT, type OnConnection, overHttp, type Transport } from "./ove
 import { token } from "./token";
 import { unsentMessages } from "./unsent-messages";
 
-/** The server's word for a person who has as many sockets as it allows. */
+/** The server's reason when it refuses another socket to a user. */
 const CROWDED = /too many sockets/;
 
 type Stream = ReadableStream<UIMessageChunk>;
 
-/** The same stream, once something has come. */
+/** Return the same stream as soon as its first chunk has arrived. */
 async function begun(stream: Stream | null): Promise<Stream | null> {
   if (!stream) return null;
   const [first, whole] = stream.tee();
@@ -19,15 +19,15 @@ async function begun(stream: Stream | null): Promise<Stream | null> {
   return whole;
 }
 
-/** What a socket brings; undefined when it turns out to be one too many before anything has come. */
+/** Return the stream, or undefined when the server refuses the socket before the first chunk. */
 async function unlessCrowded<T extends Stream | null>(
   asked: Promise<T>, crowded: Promise<void>,
 ): Promise<T | undefined> {
-  const came = asked.then(begun) as Promise<T>;
-  return Promise.race([came, crowded.then(() => undefined)]);
+  const started = asked.then(begun) as Promise<T>;
+  return Promise.race([started, crowded.then(() => undefined)]);
 }
 
-/** A socket that comes back has resumed what was open on it. */
+/** Return a listener that reports the states of a socket. One that reconnects resumes its open requests. */
 function socketConnection(onConnection: OnConnection, onCrowded: () => void): (state: SocketState, now: SocketStateDetail) => void {
   let away = false;
   return (state, { attempt, requests, reason = "" }) => {
@@ -40,7 +40,7 @@ function socketConnection(onConnection: OnConnection, onCrowded: () => void): (s
   };
 }
 
-/** By a socket; by HTTP what begins when the server has no socket left for this person. */
+/** Return the transport over a WebSocket. It falls back to HTTP when the server refuses another socket to this user. */
 export function overSocket(chatId: string, onConnection: OnConnection): Transport {
   let onCrowded = (): void => undefined;
   const { transport } = chatOptions({

@@ -2,19 +2,19 @@ import type { ChatMode } from "adkwire";
 import { useCallback, useState } from "react";
 import type { ServerInfo } from "./server-info";
 
-/** The ways to talk that this page has. */
+/** The modes that this page has. */
 export type PageMode = Exclude<ChatMode, "live">;
 
 const KNOWN: readonly PageMode[] = ["sse", "websocket", "gemini"];
 
-/** The ways to talk that this page has and the server offers, as far as that is known. */
+/** Return the modes that this page has and the server offers; all of them until that is known. */
 export function chatModes(info: ServerInfo | null): PageMode[] {
   return KNOWN.filter((mode) => !info || info.modes.includes(mode));
 }
 
 const KEY = "adkwire-mode";
 
-/** How this page talks: as the person last chose, if the server offers it. */
+/** Keep the mode that the user chose last, if the server offers it. */
 export function useMode(info: ServerInfo | null): [mode: PageMode, choose: (mode: PageMode) => void] {
   const [choice, setChoice] = useState(() => localStorage.getItem(KEY));
   const choose = useCallback((mode: PageMode) => {

@@ -1,10 +1,10 @@
 import { HttpError } from "adkwire";
 import { token } from "./token";
 
-/** Fired on `window` when the server asks who we are. */
+/** The event on `window` after a response with status 401. */
 export const UNAUTHORIZED = "adkwire:unauthorized";
 
-/** `fetch` with this tab's token; a 401 asks the person for one. */
+/** `fetch` with the token of this tab. A 401 makes the page ask for one. */
 export async function authorizedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
   const headers = new Headers(init?.headers);
   const bearer = token.read();
@@ -17,11 +17,11 @@ export async function authorizedFetch(input: RequestInfo | URL, init?: RequestIn
 interface RequestOptions {
   method?: "GET" | "POST" | "DELETE";
   signal?: AbortSignal;
-  /** A status that is an answer here, not a failure. */
+  /** An error status that the caller handles itself. */
   accept?: number;
 }
 
-/** Calls our API, relative to the page so that it also works under a prefix. Throws what the server said when refused. */
+/** Call the API, at an address relative to the page so that a prefix works too. Throw `HttpError` on an error status. */
 export async function request(path: string, { accept, ...options }: RequestOptions = {}): Promise<Response> {
   const body = options.method === "POST" ? { headers: { "Content-Type": "application/json" }, body: "{}" } : {};
   const response = await authorizedFetch(`api/${path}`, { ...options, ...body });

@@ -1,4 +1,4 @@
-/** How much one message may carry. */
+/** The server's limits of one message. */
 export interface Limits {
   bodyBytes: number;
   partBytes: number;
@@ -6,14 +6,14 @@ export interface Limits {
   imagePixels: number;
 }
 
-/** What `GET /api/info` says and this page shows. */
+/** The fields of `GET /api/info` that this page reads. */
 export interface ServerInfo {
   name: string;
   agent: string;
   model: string;
   offline: boolean;
   modes: string[];
-  /** What answers in Gemini direct; null when nothing does. */
+  /** The model of Gemini direct; null when the mode is not offered. */
   gemini: { model: string; offline: boolean } | null;
   tools: { name: string; kind: "server" | "client" }[];
   limits: Limits;

@@ -1,4 +1,4 @@
-/** The right to hold one of the connections for streams that all tabs of this browser share. */
+/** One of the connections for streams, which all tabs of this browser share. */
 export interface Slot {
   /** Aborted when another tab waits for a slot and this one has held it long enough. */
   over: AbortSignal;

@@ -1,4 +1,4 @@
-/** Addresses are also written by hand: a `%` that encodes nothing stands for itself. */
+/** Decode a part of an address. People also type addresses: a stray `%` stands for itself. */
 export function decodeAddress(text: string): string {
   try {
     return decodeURIComponent(text);

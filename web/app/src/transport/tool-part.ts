@@ -1,9 +1,9 @@
 import { type DynamicToolUIPart, isToolUIPart, type ToolUIPart, type UIMessage } from "ai";
 
-/** A tool call in a message, of a tool known by type or not. */
+/** A tool call in a message. */
 export type ToolPart = ToolUIPart | DynamicToolUIPart;
 
-/** The calls that an answer is still about: those after its last step began. */
+/** Return the calls of the last step of an answer: only these can still be open. */
 export function lastStepCalls(message: UIMessage | undefined): ToolPart[] {
   if (message?.role !== "assistant") return [];
   const start = message.parts.findLastIndex((part) => part.type === "step-start");
