@@ -70,6 +70,8 @@ export async function japanese_browser_gets_a_japanese_page({ page, url }) {
   await page.getByRole("article", { name: "エージェント" }).locator(".state").filter({ hasText: "完了" }).waitFor();
   const english = (await page.locator("body").innerText()).match(/\b(Send|Stop|Approve|Deny|Input|Output|done|New chat|Connected)\b/g);
   assert.deepEqual(english, null, "words that are not translated");
+  await page.setViewportSize({ width: 360, height: 740 });
+  await new ChatPage({ page, url }).assertFits();
 }
 
 export async function escape_closes_the_dialog_before_it_stops_the_answer({ page, url }) {
