@@ -171,7 +171,7 @@ def test_the_commands_that_are_named_can_be_made() -> None:
 
 
 def test_the_readme_tries_the_sentences_of_the_page() -> None:
-    offered = re.search(r"INTENTS = \[(.+?)\]", (ROOT / "web/app/src/suggestions.tsx").read_text(), re.DOTALL)
+    offered = re.search(r"INTENTS = \[(.+?)\]", (ROOT / "web/app/src/chat/welcome.tsx").read_text(), re.DOTALL)
     tried = (ROOT / "README.md").read_text().partition(" Say ")[2].partition("\n")[0]
     assert offered is not None
     assert re.findall(r"`([^`]+)`", tried) == re.findall(r'"([^"]+)"', offered[1])

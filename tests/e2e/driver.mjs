@@ -6,16 +6,19 @@ import { PATIENCE } from "../patience.mjs";
 import * as approvalScenarios from "./approval-scenarios.mjs";
 import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
 import * as crashScenarios from "./crash-scenarios.mjs";
+import * as markdownScenarios from "./markdown-scenarios.mjs";
 import * as policyScenarios from "./policy-scenarios.mjs";
 import * as restartScenarios from "./restart-scenarios.mjs";
 import * as resumeScenarios from "./resume-scenarios.mjs";
 import * as pageScenarios from "./scenarios.mjs";
+import * as settingsScenarios from "./settings-scenarios.mjs";
 import * as tabsScenarios from "./tabs-scenarios.mjs";
 import * as tokenScenarios from "./token-scenarios.mjs";
 
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
   ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
+  ...settingsScenarios, ...markdownScenarios,
 };
 
 const ARGS = [

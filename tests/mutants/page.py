@@ -8,14 +8,14 @@ from tests.mutants.mutant import Mutant
 MUTANTS = [
     Mutant(
         "the token stays in the address",
-        "web/app/src/token.ts",
+        "web/app/src/transport/token.ts",
         '    history.replaceState(null, "", location.pathname + location.search + (rest && `#${rest}`));\n',
         "    void rest;\n",
         "e2e/test_page.py::test_token[token_in_the_address_is_taken_and_hidden]",
     ),
     Mutant(
         "the token of one tab is everybody's",
-        "web/app/src/token.ts",
+        "web/app/src/transport/token.ts",
         "  read: (): string | null => sessionStorage.getItem(KEY),\n"
         "  write: (value: string): void => sessionStorage.setItem(KEY, value),\n",
         "  read: (): string | null => localStorage.getItem(KEY),\n"
@@ -24,9 +24,44 @@ MUTANTS = [
     ),
     Mutant(
         "a card does not show the hint of the policy",
-        "web/app/src/approval-card.tsx",
+        "web/app/src/calls/approval-card.tsx",
         '      {details.hint && <p className="words">{details.hint}</p>}\n',
         "",
         "e2e/test_page.py::test_policy[question_with_a_hint_expires]",
+    ),
+    Mutant(
+        "a link of the model leaves without a question",
+        "web/app/src/message/external-link.tsx",
+        "    event.preventDefault();\n    ask(address);\n",
+        "    ask(address);\n",
+        "e2e/test_page.py::test_markdown[links_ask_before_they_leave]",
+    ),
+    Mutant(
+        "a link of the model may run something",
+        "web/app/src/message/external-link.tsx",
+        "address && PROTOCOLS.includes(address.protocol) ? address : null",
+        "PROTOCOLS.length > 0 ? address : null",
+        "e2e/test_page.py::test_markdown[hostile_markdown_runs_and_loads_nothing]",
+    ),
+    Mutant(
+        "an image of the model is loaded",
+        "web/app/src/message/markdown/markdown.tsx",
+        "  if (EMBEDDED_IMAGE.test(image.href)) return",
+        "  if (EMBEDDED_IMAGE.test(image.href) || image.href) return",
+        "e2e/test_page.py::test_markdown[hostile_markdown_runs_and_loads_nothing]",
+    ),
+    Mutant(
+        "all blocks of an answer are made anew with every piece",
+        "web/app/src/message/markdown/markdown.tsx",
+        "<BlockView key={offset} token={token}",
+        "<BlockView key={offset + parsed.blocks.length / 1e6} token={token}",
+        "e2e/test_page.py::test_markdown[long_answer_streams_without_rendering_the_others]",
+    ),
+    Mutant(
+        "messages above the last one are rendered again",
+        "web/app/src/message/message-view.tsx",
+        "  before.message === after.message && before.running",
+        "  before.message === after.message && after.current && before.running",
+        "e2e/test_page.py::test_markdown[long_answer_streams_without_rendering_the_others]",
     ),
 ]

@@ -1,2 +1,0 @@
-/** Fired on `window` when the server asks who we are. */
-export const UNAUTHORIZED = "adkwire:unauthorized";
