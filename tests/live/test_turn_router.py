@@ -110,27 +110,27 @@ def floor() -> Floor:
 
 
 class TestTheTable:
-    def test_a_turn_is_over_when_something_was_said(self, floor: Floor) -> None:
+    def test_a_turn_is_over_at_turn_complete_after_words(self, floor: Floor) -> None:
         turn = floor.ask("a")
         assert floor.both(piece(), whole(), complete()) == ["a"] * 3
         assert (turn.over, turn.ended) == (True, True)
         assert floor.turns.current is None
 
-    def test_it_goes_on_while_nothing_was_said(self, floor: Floor) -> None:
+    def test_a_turn_without_words_goes_on(self, floor: Floor) -> None:
         turn = floor.ask("a")
         assert floor.both(complete()) == ["a"]
         assert not turn.over
         assert floor.both(piece(), whole(), complete()) == ["a"] * 3
         assert turn.ended
 
-    def test_it_goes_on_while_a_call_is_unsettled(self, floor: Floor) -> None:
+    def test_a_turn_with_an_unanswered_call_goes_on(self, floor: Floor) -> None:
         turn = floor.ask("a")
         assert floor.both(whole(), call("c"), complete()) == ["a"] * 3
         assert (turn.over, turn.calls) == (False, {"c"})
         assert floor.both(response("c")) == ["a"]
         assert not turn.calls
 
-    def test_it_goes_on_until_something_is_said_about_a_response(self, floor: Floor) -> None:
+    def test_a_turn_goes_on_until_the_model_speaks_after_a_response(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(whole(), call("c"), response("c"))
         assert floor.both(complete()) == ["a"]
@@ -138,7 +138,7 @@ class TestTheTable:
         floor.both(whole(), complete())
         assert turn.ended
 
-    def test_what_is_shown_late_was_not_said_since_the_response(self, floor: Floor) -> None:
+    def test_words_shown_after_a_response_was_stored_came_before_it(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(call("c"))
         told = [whole(), response("c"), complete()]
@@ -153,7 +153,7 @@ class TestTheTable:
         assert floor.both(response("c")) == ["a"]
         assert floor.turns.of_call("c") is not None
 
-    def test_a_response_of_nobody_is_left_out(self, floor: Floor) -> None:
+    def test_a_response_to_an_unknown_call_is_left_out(self, floor: Floor) -> None:
         floor.ask("a")
         assert floor.both(response("unknown")) == [None]
 
@@ -166,7 +166,7 @@ class TestTheTable:
         assert len({event.invocation_id for event in events}) == 2
         assert all(event.invocation_id for event in events)
 
-    def test_what_a_cut_turn_says_is_left_out(self, floor: Floor) -> None:
+    def test_words_of_a_cut_turn_are_left_out(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(piece())
         floor.turns.cut(turn)
@@ -175,7 +175,7 @@ class TestTheTable:
         assert floor.both(complete()) == [None]
         assert (turn.over, turn.ended) == (True, True)
 
-    def test_what_is_said_after_an_interruption_is_the_next_turns(self, floor: Floor) -> None:
+    def test_words_after_an_interruption_belong_to_the_next_turn(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(piece())
         floor.turns.cut(turn)
@@ -192,7 +192,7 @@ class TestTheTable:
         assert floor.both(whole(), interrupted(), interrupted(ends=True)) == [None] * 3
         assert floor.both(piece(), whole(), complete()) == ["b"] * 3
 
-    def test_a_call_of_a_cut_turn_is_nobodys(self, floor: Floor) -> None:
+    def test_a_call_of_a_cut_turn_is_left_out(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(piece())
         floor.turns.cut(turn)
@@ -258,7 +258,7 @@ class TestTheTable:
         assert turn.ended
 
     @pytest.mark.parametrize("first", [piece, whole, aloud, sound], ids=["partial", "whole", "aloud", "sound"])
-    def test_a_turn_that_nobody_asked_for(self, floor: Floor, first: object) -> None:
+    def test_words_without_a_turn_begin_one(self, floor: Floor, first: object) -> None:
         makers = {piece: piece, whole: whole, aloud: aloud, sound: sound}
         (begun,) = floor.both(makers[first]())  # pyright: ignore[reportArgumentType]
         current = floor.turns.current
@@ -267,13 +267,13 @@ class TestTheTable:
         assert floor.both(whole(), complete()) == [begun] * 2
         assert floor.turns.current is None
 
-    def test_an_end_that_nobody_began_begins_nothing(self, floor: Floor) -> None:
+    def test_an_end_without_a_turn_begins_none(self, floor: Floor) -> None:
         assert floor.both(complete(), interrupted()) == [None] * 2
         assert floor.turns.current is None
 
 
 class TestSpeech:
-    def test_it_belongs_to_the_turn_it_begins(self, floor: Floor) -> None:
+    def test_speech_belongs_to_the_turn_it_begins(self, floor: Floor) -> None:
         turn = floor.turns.begin_speech()
         assert (turn.origin, turn.stamp["spoken"]) == ("voice", True)
         said = [heard(finished=False), heard(), piece(), whole(), complete()]
@@ -294,7 +294,7 @@ class TestSpeech:
         floor.both(piece())
         assert floor.both(heard()) == [turn.message]
 
-    def test_speaking_over_an_answer(self, floor: Floor) -> None:
+    def test_speech_after_a_cut_turn_begins_another(self, floor: Floor) -> None:
         old = floor.ask("a")
         floor.both(piece())
         floor.turns.cut(old)
@@ -303,28 +303,28 @@ class TestSpeech:
         assert floor.both(heard(), interrupted(ends=True)) == [turn.message, None]
         assert floor.both(piece(), whole(), complete()) == [turn.message] * 3
 
-    def test_while_calls_wait_it_is_more_of_the_same(self, floor: Floor) -> None:
+    def test_speech_while_calls_are_held_belongs_to_their_turn(self, floor: Floor) -> None:
         turn = floor.ask("a")
         floor.both(whole(), call("c"))
         assert floor.turns.begin_speech() is turn
         assert floor.both(heard(), piece(), whole(), complete()) == ["a"] * 4
         assert not turn.over
 
-    def test_before_any_answer_it_is_more_of_the_same(self, floor: Floor) -> None:
+    def test_speech_before_the_answer_belongs_to_the_same_turn(self, floor: Floor) -> None:
         turn = floor.ask("a")
         assert floor.turns.begin_speech() is turn
 
-    def test_a_transcript_without_a_beginning(self, floor: Floor) -> None:
+    def test_a_transcript_without_a_turn_begins_one(self, floor: Floor) -> None:
         (begun,) = floor.both(heard())
         assert floor.both(piece(), whole(), complete()) == [begun] * 3
 
-    def test_an_utterance_that_came_to_nothing_gives_way(self, floor: Floor) -> None:
+    def test_a_typed_turn_replaces_a_spoken_one_without_events(self, floor: Floor) -> None:
         floor.turns.begin_speech()
         floor.ask("b")
         assert floor.both(piece(), whole(), complete()) == ["b"] * 3
 
 
-class TestStorageAhead:
+class TestStoredAheadOfShown:
     """ADK stores an event long before it is shown."""
 
     def test_two_turns_are_stored_before_the_first_is_shown(self, floor: Floor) -> None:
@@ -373,7 +373,7 @@ class TestStorageAhead:
         assert [floor.show(event) for event in answer] == ["b"] * 3
 
 
-def test_what_the_plugin_says_beside_a_response(floor: Floor) -> None:
+def test_the_output_stamp_is_added_to_the_response(floor: Floor) -> None:
     floor.ask("a")
     floor.both(call("c"))
     floor.turns.outputs["c"] = {"bare": True}
@@ -382,7 +382,7 @@ def test_what_the_plugin_says_beside_a_response(floor: Floor) -> None:
     assert stamp_of(given)["outputs"] == {"c": {"bare": True}}
 
 
-def test_how_much_was_sound_is_stamped_on_the_end(floor: Floor) -> None:
+def test_the_amount_of_sound_is_stamped_on_the_last_event(floor: Floor) -> None:
     def sounded(turn: RoutedTurn) -> dict[str, int]:
         return {"chunks": 2, "ms": len(turn.message) * 80}
 
@@ -394,13 +394,13 @@ def test_how_much_was_sound_is_stamped_on_the_end(floor: Floor) -> None:
     assert stamp_of(end)["audio"] == {"chunks": 2, "ms": 80}
 
 
-def test_news_about_the_connection_are_nobodys(floor: Floor) -> None:
+def test_a_resumption_update_is_not_stored(floor: Floor) -> None:
     floor.ask("a")
     handle = types.LiveServerSessionResumptionUpdate(new_handle="h", resumable=True)
     assert floor.store(Event(author=AGENT, live_session_resumption_update=handle)) is None
 
 
-def test_a_long_conversation_is_forgotten(floor: Floor) -> None:
+def test_old_turns_of_a_long_conversation_are_dropped(floor: Floor) -> None:
     for name in range(200):
         floor.ask(str(name))
         floor.both(call(f"c{name}"), response(f"c{name}"), piece(), whole(), complete())
