@@ -197,6 +197,25 @@ async def test_an_interruption_while_a_call_is_held() -> None:
         await chat.assert_history_matches(answer)
 
 
+@pytest.mark.parametrize("how", ["button", "speech"])
+async def test_an_interruption_while_the_model_waits_for_a_held_call(how: str) -> None:
+    """The model has ended its speech by a call: there is nothing to mute, and its next words are shown."""
+    turns = [[Say("Let me pay. "), *PAY], [Say("Done.")]]
+    async with live_chat(turns, manner=Manner(hears=lambda sound: "")) as chat:
+        answer = await (await chat.send("pay")).until_break()
+        chat.link.played(chat.listener.sounds[-1][0], 1)
+        if how == "button":
+            await chat.link.interrupt()
+        else:
+            await chat.speak()
+        assert [kept for *_, kept in chat.listener.interruptions] == [None], "the rest of the sound is dropped"
+        await chat.answer("pay", YES)
+        await answer.rest()
+        assert answer.text == "Let me pay. Done."
+        assert chat.tools.paid == [5]
+        await chat.assert_history_matches(answer)
+
+
 async def test_a_call_is_answered_before_the_model_has_stopped_speaking(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of the interrupted speech reaches the server after the response of the call."""
     hold, answered = asyncio.Event(), asyncio.Event()

@@ -67,7 +67,7 @@ MUTANTS = [
         "a response belongs to the turn at hand",
         "live/turn_router.py",
         "            return next((turn for call in responses if (turn := self.of_call(call)) is not None), None)\n",
-        "            return self._first(stored=True, words=False)\n",
+        "            return self._first(stored=True, says_something=False)\n",
         "live/test_turn_router.py",
     ),
     Mutant(
@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant(
         "a late transcript goes to the turn at hand",
         "live/turn_router.py",
-        "        if event.input_transcription is not None:\n            return self._utterance or self.begin_speech()\n"
+        "        if event.input_transcription is not None:\n            return self._of_speech or self.begin_speech()\n"
         "        return self._first(",
         "        return self._first(",
         "live/test_turn_router.py::TestSpeech",
@@ -109,15 +109,71 @@ MUTANTS = [
     Mutant(
         "a response ends the muting before the model has ended",
         "live/turn_router.py",
-        "            turn.said = False\n        muted = ",
-        "            turn.said = turn.muted_stored = False\n        muted = ",
+        "            turn.has_spoken = False\n        left_out = ",
+        "            turn.has_spoken = turn.muted_stored = False\n        left_out = ",
         "live/test_approvals.py::test_a_call_is_answered_before_the_model_has_stopped_speaking",
+    ),
+    Mutant(
+        "an interruption mutes what the model says about a held call",
+        "live/turn_router.py",
+        "    return bool(event.turn_complete or event.interrupted or calls_in(event))\n",
+        "    return bool(event.turn_complete or event.interrupted)\n",
+        "live/test_approvals.py::test_an_interruption_while_the_model_waits_for_a_held_call",
+    ),
+    Mutant(
+        "a call does not end a speech",
+        "live/turn_router.py",
+        "    return bool(event.turn_complete or event.interrupted or calls_in(event))\n",
+        "    return bool(event.turn_complete or event.interrupted)\n",
+        "live/test_turn_router.py::test_an_interruption_mutes_the_speech_that_was_shown_and_no_other",
+    ),
+    Mutant(
+        "the end of a muted speech is left out",
+        "live/turn_router.py",
+        "        left_out = turn.muted_stored and says(event) and not calls\n",
+        "        left_out = turn.muted_stored and not calls and not responses\n",
+        "live/test_turn_router.py::TestTheTable",
+    ),
+    Mutant(
+        "the next speech is muted when the end of the interrupted one is stored",
+        "live/turn_router.py",
+        "        turn.muted_stored = not turn.ends_unshown\n",
+        "        turn.muted_stored = True\n",
+        "live/test_turn_router.py::test_an_interruption_mutes_the_speech_that_was_shown_and_no_other",
+    ),
+    Mutant(
+        "words from before a response end its turn",
+        "live/turn_router.py",
+        "        turn.has_spoken = turn.has_spoken or not turn.responses_unshown\n",
+        "        turn.has_spoken = True\n",
+        "live/test_turn_router.py::TestTheTable",
+    ),
+    Mutant(
+        "the stamp of an output is kept though its response never comes",
+        "live/turn_router.py",
+        " for call, stamp in self._output_stamps.items() if call in self._of_call}\n",
+        " for call, stamp in self._output_stamps.items()}\n",
+        "live/test_turn_router.py::test_the_output_stamp_of_a_response_that_never_comes_is_dropped_with_its_turn",
+    ),
+    Mutant(
+        "sound goes on when the user speaks while a call is held",
+        "live/user_input.py",
+        "            else:\n                self._listeners.stop_playback()\n            return\n",
+        "            return\n",
+        "live/test_approvals.py::test_an_interruption_while_the_model_waits_for_a_held_call",
+    ),
+    Mutant(
+        "a listener that fails keeps the others from a notification",
+        "live/listeners.py",
+        "            except Exception as error:\n",
+        "            except OSError as error:\n",
+        "live/test_listeners.py",
     ),
     Mutant(
         "a turn stays muted when the connection was lost",
         "live/turn_router.py",
-        "            turn.talking = turn.muted_stored = turn.muted_shown = False\n",
-        "            turn.talking = False\n",
+        "            turn.model_speaks = turn.muted_stored = turn.muted_shown = False\n",
+        "            turn.model_speaks = False\n",
         "live/test_turn_router.py::TestTheTable",
     ),
     Mutant(
@@ -258,7 +314,7 @@ MUTANTS = [
     Mutant(
         "a turn waits for ever for a model that has forgotten its call",
         "live/turn_router.py",
-        "        last.talked_over = last.talked_over or bool(last.calls)\n",
+        "        last.user_spoke_meanwhile = last.user_spoke_meanwhile or bool(last.calls)\n",
         "",
         "live/test_moments.py::test_a_turn_ends_though_the_model_ignores_a_response",
     ),

@@ -108,7 +108,7 @@ class LiveCalls:
 
     def stamp_output(self, call: str, stamp: dict[str, Any]) -> None:
         """Note the stamp for the response of a call."""
-        self._turns.router.outputs[call] = stamp
+        self._turns.router.stamp_output(call, stamp)
 
     @property
     def can_ask_inner(self) -> bool:

@@ -137,11 +137,11 @@ class ConnectionWatcher:
         """Notify that ADK connects again. What the model was saying beside held calls is not continued."""
         for streamed in self._turns.streamed.values():
             streamed.put(TurnSignal.MUTE)
-        self._turns.router.unmute()
         self._listeners.notice("warning", "reconnecting", "The connection to the model was lost; trying again.")
 
     def reconnected(self) -> None:
-        """Notify that the connection is back."""
+        """Notify that the connection is back, and show again what the model says."""
+        self._turns.router.unmute()
         self._listeners.notice("info", "reconnected", "The connection to the model is back.")
 
     def going_away(self) -> None:
@@ -221,7 +221,7 @@ class Connector:
     async def stop_turn(self, streamed: StreamedTurn) -> None:
         """End what the model is saying or doing in a turn whose run is being stopped."""
         turn, connection = streamed.turn, self.open
-        if turn.calls or not turn.said or connection is None:
+        if turn.calls or not turn.has_spoken or connection is None:
             await self.disconnect()
         else:
             self._turns.router.cut(turn)

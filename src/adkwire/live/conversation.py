@@ -256,7 +256,7 @@ class Conversation:
         if self._turns.router.shown(turn, event):
             self.listeners.end_sound(streamed)
             streamed.put(TurnSignal.OVER)
-        elif not turn.calls and (event.turn_complete or (turn.talked_over and responses_in(event))):
+        elif not turn.calls and (event.turn_complete or (turn.user_spoke_meanwhile and responses_in(event))):
             self._turns.end_after_timeout(turn)
 
     async def _begin(self, turn: RoutedTurn) -> StreamedTurn | None:
@@ -303,9 +303,9 @@ class Conversation:
 
     async def _set_title(self, turn: RoutedTurn) -> None:
         """Make the first sentence the title of a chat that began with speech."""
-        if self._untitled and turn.spoken:
+        if self._untitled and turn.transcripts:
             self._untitled = False
-            await self._parts.runner.rename(self.key, title_for(UserMessage("", (turn.spoken[0],))))
+            await self._parts.runner.rename(self.key, title_for(UserMessage("", (turn.transcripts[0],))))
             self._parts.events.publish(self.key.user, ChatEvent(type="chat-updated", chat=self.key.chat))
 
     # The end.

@@ -102,24 +102,26 @@ class UserInput:
         if streamed is None or streamed.turn.over:
             self._listeners.stop_playback()
             return
-        if not streamed.run.active or (by_speech and not streamed.turn.said):
+        if not streamed.run.active or (by_speech and not streamed.turn.has_spoken):
             return
         if streamed.turn.calls:
             if self._turns.router.mute(streamed.turn):
                 self._listeners.interrupt(streamed)
                 await streamed.show(TurnSignal.MUTE)
                 self._stop_model(by_speech=by_speech)
-        else:
-            self._listeners.interrupt(streamed)
-            if streamed.turn.said and self._connector.open is not None:
-                self._turns.router.cut(streamed.turn)
-                self._turns.end_after_timeout(streamed.turn)
             else:
-                async with self._lock:
-                    await self._connector.disconnect()
-            streamed.put(TurnSignal.INTERRUPTED)
-            await streamed.run.done.wait()
-            self._stop_model(by_speech=by_speech)
+                self._listeners.stop_playback()
+            return
+        self._listeners.interrupt(streamed)
+        if streamed.turn.has_spoken and self._connector.open is not None:
+            self._turns.router.cut(streamed.turn)
+            self._turns.end_after_timeout(streamed.turn)
+        else:
+            async with self._lock:
+                await self._connector.disconnect()
+        streamed.put(TurnSignal.INTERRUPTED)
+        await streamed.run.done.wait()
+        self._stop_model(by_speech=by_speech)
 
     def _stop_model(self, *, by_speech: bool) -> None:
         """Make the model stop speaking; the user's speech does that by itself."""
