@@ -472,14 +472,14 @@ async def fail_sending(chat: LiveChat) -> asyncio.Event:
 
 @pytest.fixture(autouse=True)
 def short_check_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_connection, "_LOOK", 0.01)
+    monkeypatch.setattr(live_connection, "_CHECK_INTERVAL", 0.01)
 
 
 @contextmanager
 def short_send_timeout() -> Generator[None]:
     """Close a connection soon that takes no requests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live_connection, "_DEAF", 0.05)
+        patch.setattr(live_connection, "_SEND_TIMEOUT", 0.05)
         yield
 
 

@@ -86,7 +86,7 @@ async def test_a_spoken_turn(transcript: str, modality: Modality) -> None:
 
 
 async def test_the_state_is_listening_again_after_a_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_input, "_NOISE_PATIENCE", 0.0)
+    monkeypatch.setattr(user_input, "_NOISE_TIMEOUT", 0.0)
     async with live_chat([], manner=Manner(hears=lambda sound: "")) as chat:
         await chat.speak()
         await chat.listener.until(lambda listener: listener.states[-2:] == ["thinking", "listening"])

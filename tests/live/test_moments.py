@@ -165,7 +165,7 @@ async def test_a_call_is_answered_while_the_model_speaks(modality: Modality) -> 
 
 
 async def test_a_turn_ends_though_the_model_ignores_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streamed_turn, "_EMPTY_PATIENCE", 0.0)
+    monkeypatch.setattr(streamed_turn, "_SILENCE_TIMEOUT", 0.0)
     turns = [[Call("pay", {"amount": 5})], [Say("It is sunny.")], [Wait(asyncio.Event())]]
     async with live_chat(turns, manner=SPEAKS_MEANWHILE) as chat:
         answer = await (await chat.send("pay")).until_break()

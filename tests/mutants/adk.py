@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
-        "calls of agents inside tools are kept",
+        "inner calls are kept",
         "adk/gate_plugin.py",
         "] = WeakKeyDictionary()\n",
         "] = {}\n",
@@ -25,14 +25,14 @@ MUTANTS = [
         "adk/test_plugin_state.py::test_nothing_is_kept_of_a_tool_that_ends_after_its_conversation",
     ),
     Mutant(
-        "a live event has the time when it was made",
+        "a live event has the time at which it was made",
         "adk/sessions.py",
         "            event.timestamp = live.clock.now(_last_time(session))\n",
         "",
         "adk/test_sessions.py::test_a_live_event_has_the_time_at_which_it_is_stored",
     ),
     Mutant(
-        "what is shown while an event is stored comes behind it",
+        "a partial event shown while an event is stored is ordered behind it",
         "adk/sessions.py",
         "live.storing.timestamp - _STEP / 2",
         "live.storing.timestamp + _STEP / 2",
@@ -74,121 +74,121 @@ MUTANTS = [
         "adk/test_clock.py::TestStreamed",
     ),
     Mutant(
-        "random user ids in history",
+        "user messages of history have event ids",
         "adk/turns.py",
         'stamp.get("user") or event.id',
         "event.id",
         "runs/test_turns.py::test_a_turn_with_a_tool_from_start_to_history",
     ),
     Mutant(
-        "words of a failing tool",
+        "the text of a tool's exception is shown",
         "adk/gate_plugin.py",
         "if self._detail and str(error) else",
         "if str(error) else",
         "runs/test_turns.py::test_the_words_of_an_exception_stay_on_the_server",
     ),
     Mutant(
-        "traceback of a failing tool",
+        "the traceback of a tool's exception is shown",
         "adk/gate_plugin.py",
         '        return {"error": f"{name}: {error}" if',
         '        import traceback\n        return {"error": "".join(traceback.format_exception(error)) if',
         "runs/test_error_texts.py",
     ),
     Mutant(
-        "traceback of a failing run",
+        "the traceback of a run's exception is shown",
         "adk/events.py",
         "error_message=None if cancelled else str(cut),",
         'error_message="".join(__import__("traceback").format_exception(cut)),',
         "runs/test_error_texts.py",
     ),
     Mutant(
-        "output and verdict in one message",
+        "ADK gets an output and a verdict in one message",
         "adk/runner.py",
         "        if verdicts:\n"
-        "            beside += [answer_event(call, output_part(call), {**stamp, **output_stamp([call])}) "
+        "            own_events += [answer_event(call, output_part(call), {**stamp, **output_stamp([call])}) "
         "for call in outputs]\n"
-        "        for event in beside:\n"
+        "        for event in own_events:\n"
         "            await self.append(key, [event])\n"
         "            yield event\n"
         "        parts = [verdict_part(call) for call in verdicts] or [output_part(call) for call in outputs]\n",
-        "        for event in beside:\n"
+        "        for event in own_events:\n"
         "            await self.append(key, [event])\n"
         "            yield event\n"
         "        parts = [verdict_part(call) for call in verdicts] + [output_part(call) for call in outputs]\n",
         "runs/test_steps.py::test_a_gated_and_a_browser_call_in_one_step",
     ),
     Mutant(
-        "approval of a browser tool given to adk",
+        "ADK gets the approval of a browser call",
         "adk/events.py",
         "    return call.browser and (call.ask is None or ",
         "    return call.browser and (call.ask is None or False and ",
         "runs/test_browser_tools.py::test_a_gated_call_is_released_by_the_yes",
     ),
     Mutant(
-        "a no is told to adk as a yes",
+        "ADK gets a denial as an approval",
         "adk/events.py",
         "    approved = answer is not None and answer.approved is True and not answer.expired\n",
         "    approved = answer is not None\n",
         "runs/test_gate.py::test_a_question_then_no",
     ),
     Mutant(
-        "the model does not learn why",
+        "the model does not get the reason of a denial",
         "adk/events.py",
         'return {"error": DENIED, "reason": answer.reason} if',
         'return {"error": DENIED} if',
         "runs/test_gate.py::test_a_question_then_no",
     ),
     Mutant(
-        "no audit of what the policy forbids",
+        "a call that the policy forbids is not audited",
         "adk/gate_plugin.py",
-        '            await self._note(seen, context, "forbidden", "not executed")\n',
+        '            await self._audit(seen, context, "forbidden", "not executed")\n',
         "",
         "runs/test_policy_runs.py::test_deny",
     ),
     Mutant(
-        "no lock before the tool",
+        "a call is executed without a claim",
         "adk/gate_plugin.py",
         "        call = await self._gate.claim(user, chat, call_id, args)\n",
         "        call = await self._gate.get(user, chat, call_id)\n",
         "adk/test_claims.py",
     ),
     Mutant(
-        "a claim that failed is no hindrance",
+        "a call is executed though its claim failed",
         "adk/gate_plugin.py",
         '            return {"error": _BEGUN if begun else _NOT_RELEASED}\n',
         "            return None if begun else None\n",
         "adk/test_claims.py",
     ),
     Mutant(
-        "the edit is not what runs",
+        "edited arguments are not what runs",
         "adk/gate_plugin.py",
         "            args.update(edited)\n",
         "            args.update(call.input)\n",
         "runs/test_edits.py::test_the_edit_is_what_runs",
     ),
     Mutant(
-        "no refusal inside an agent tool",
+        "a gated inner call is not refused",
         "adk/gate_plugin.py",
         '        if seen is None:\n            return {"error": _NO_PAUSE}\n',
         "        if seen is None:\n            return None\n",
         "adk/test_confirmations.py::test_a_gated_tool_inside_an_agent_tool_is_refused",
     ),
     Mutant(
-        "tools block the conversation",
+        "tools block a live run",
         "adk/background_tools.py",
-        "                twin.behavior = types.Behavior.NON_BLOCKING\n",
-        "                twin.behavior = types.Behavior.BLOCKING\n",
+        "                copied.behavior = types.Behavior.NON_BLOCKING\n",
+        "                copied.behavior = types.Behavior.BLOCKING\n",
         "live/test_approvals.py::test_gated_browser_and_plain_calls_in_one_step",
     ),
     Mutant(
-        "an operation is cut off with the one who wanted it",
+        "an operation is cancelled with its caller",
         "adk/sessions.py",
         "        return await asyncio.shield(task)\n",
         "        return await task\n",
         "adk/test_sessions.py",
     ),
     Mutant(
-        "history in the order it was stored",
+        "history is in the order of storing",
         "adk/turns.py",
         "        turn.events.sort(key=shown_at)\n",
         "",
@@ -197,7 +197,7 @@ MUTANTS = [
     Mutant(
         "reconnecting without end",
         "adk/live_model.py",
-        "        if len(self._times) == _MOST and now - self._times[0] < _WITHIN:\n",
+        "        if len(self._times) == _MAX_LOSSES and now - self._times[0] < _LOSS_WINDOW:\n",
         "        if False:\n",
         "live/test_connection.py::test_too_many_losses_end_the_conversation",
     ),
@@ -209,42 +209,42 @@ MUTANTS = [
         "live/test_connection.py::test_reconnecting_waits_longer_after_each_loss",
     ),
     Mutant(
-        "an empty handle takes the place of the last one",
+        "an update without a handle drops the last handle",
         "adk/live_model.py",
         "        self.handle = update.new_handle or self.handle\n",
         "        self.handle = update.new_handle\n",
         "live/test_connection.py::test_an_update_without_a_handle_keeps_the_last_handle",
     ),
     Mutant(
-        "a parked call has its answer from the agent",
+        "the placeholder response has the agent as its author",
         "adk/events.py",
         '    event = response_event(answers, "user", invocation_id, ',
         '    event = response_event(answers, "teller", invocation_id, ',
         "live/test_approvals.py::test_an_approved_call_whose_verdict_is_just_being_stored",
     ),
     Mutant(
-        "what was being said on a lost connection says when the next speech began",
+        "a speech on a lost connection gives the next one its time",
         "adk/call_records.py",
         ' by {event.author} on {connection}"',
         ' by {event.author}"',
-        "live/test_connection.py::test_speech_beside_a_held_call_is_kept_when_the_connection_is_lost",
+        "live/test_connection.py::test_speech_own_events_a_held_call_is_kept_when_the_connection_is_lost",
     ),
     Mutant(
-        "what is said before a call stays open while somebody is asked",
+        "the transcript before a call is not finished",
         "adk/live_model.py",
         "        elif response.get_function_calls() and (words",
         "        elif False and (words",
         "adk/test_transcripts.py",
     ),
     Mutant(
-        "nobody is told that the model goes away",
+        "listeners get no notice of a go-away",
         "adk/live_model.py",
-        "            self.watcher.going_away()\n",
+        "            self.observer.going_away()\n",
         "",
         "live/test_connection.py::test_a_go_away_between_turns_resumes_the_connection",
     ),
     Mutant(
-        "who died over a message is not missed",
+        "a send task that died with a request is not noticed",
         "adk/live_queue.py",
         "        self._taken = time.monotonic()\n",
         "",
@@ -258,7 +258,7 @@ MUTANTS = [
         "adk/test_live_queue.py",
     ),
     Mutant(
-        "sound for the model without end",
+        "sound for the model is not bounded",
         "adk/live_queue.py",
         "                self._drop(kind)\n",
         "                pass\n",

@@ -203,10 +203,10 @@ def verdict_part(call: PendingCall) -> types.Part:
 
 def verdict_stamp(calls: Sequence[PendingCall]) -> dict[str, Any]:
     """Return what is stamped on verdicts beyond ADK's yes or no: reason, edited arguments, expiry, an output."""
-    return {"verdicts": {call.ask: more for call in calls if (more := _more(call))}}
+    return {"verdicts": {call.ask: more for call in calls if (more := _verdict_details(call))}}
 
 
-def _more(call: PendingCall) -> dict[str, Any]:
+def _verdict_details(call: PendingCall) -> dict[str, Any]:
     answer = call.answer
     if answer is None:
         return {}
@@ -222,6 +222,7 @@ def output_stamp(calls: Sequence[PendingCall]) -> dict[str, Any]:
 
 
 def _is_bare(output: Any) -> bool:
+    """Return whether an output is not an object, which ADK requires."""
     return output is not UNSET and not isinstance(output, dict)
 
 

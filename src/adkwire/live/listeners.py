@@ -69,10 +69,12 @@ class Listeners:
     def __init__(self) -> None:
         self.all: list[Listener] = []
         self.generation = 0
+        """The generation of the sound that was sent last."""
         self.state: LiveState = "listening"
         self._settled: dict[str, str] = {}
         """The state that the listeners have of each call that is not over."""
         self._played: Played | None = None
+        """The furthest report of playback."""
         self._last: tuple[str, TurnSound] | None = None
         """The run whose sound came last, and that sound."""
 
@@ -167,7 +169,7 @@ class Listeners:
             self._played = furthest(self._played, Played(generation, ms))
 
     def interrupt(self, streamed: StreamedTurn) -> None:
-        """Make the listeners drop the sound that was not played yet, and note which words were heard."""
+        """Make the listeners drop sound that was not played yet, and keep of the speech the words that were heard."""
         stored = {_speaker(event) for event in streamed.turn.unshown.values() if _has_words(event, _parts(event))}
         unsaved = [each for each in streamed.run.encoder.unsaved() if (each.branch, each.author) not in stored]
         streamed.heard_text = streamed.sound.heard_text(unsaved, self._played)
@@ -189,10 +191,6 @@ class Listeners:
         """End and remove all listeners."""
         self._notify(lambda listener: listener.ended(deleted=deleted))
         self.all.clear()
-
-    def not_recovered(self) -> None:
-        """Notify that the connection to the model is lost; the next input opens another."""
-        self.notice("error", "not-recovered", "The connection to the model was lost. Speak or write to go on.")
 
 
 def _parts(event: Event) -> list[types.Part]:

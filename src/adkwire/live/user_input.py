@@ -1,4 +1,4 @@
-"""What a user does in a live conversation beside typing: speech, pictures, interruptions."""
+"""The input of a user in a live conversation beside typed messages: speech, pictures, interruptions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from adkwire.live.listeners import TAKEN_OVER, Listener, Listeners
 from adkwire.live.streamed_turn import ConversationTurns, TurnSignal
 from adkwire.tasks import Tasks
 
-_NOISE_PATIENCE = 10.0
+_NOISE_TIMEOUT = 10.0
 """Seconds to wait for an answer to speech; then it was a noise, and the state is `listening` again."""
 
 
@@ -69,7 +69,7 @@ class UserInput:
         if self._connector.open is None:
             await self._connect()
         if (connection := self._connector.open) is not None:
-            # Another client may be speaking, which is not heard any more.
+            # Another client may be speaking: it has just lost the microphone.
             connection.end_speech()
             self._turns.router.begin_speech()
             connection.begin_speech()
@@ -84,8 +84,8 @@ class UserInput:
             connection.end_speech()
 
     async def _listen_again(self) -> None:
-        """A model that has understood nothing sends nothing."""
-        await asyncio.sleep(_NOISE_PATIENCE)
+        """Set the state to `listening` if no answer comes: a model that has understood nothing sends nothing."""
+        await asyncio.sleep(_NOISE_TIMEOUT)
         if self._listeners.state == "thinking" and not self._turns.streamed and not self._connector.user_speaks:
             self._listeners.set_state("listening")
 
@@ -97,7 +97,7 @@ class UserInput:
                 self._connector.current.end_speech()
 
     async def interrupt(self, *, by_speech: bool = False) -> None:
-        """Stop what the model is saying. Held calls go on waiting."""
+        """Stop the model's speech. Held calls go on waiting."""
         streamed = self._turns.current
         if streamed is None or streamed.turn.over:
             self._listeners.stop_playback()
