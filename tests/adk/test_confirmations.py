@@ -89,7 +89,7 @@ async def test_a_condition_that_raises_lets_nothing_run(open_page: Open) -> None
     page = open_page(model, FunctionTool(till.plain, require_confirmation=broken))
     assert (await page.say("pay 5")).text == "Paying. Done."
     assert (page.calls, till.paid) == ({"c1": "output-error"}, [])
-    assert "could not be told; it was not executed" in page.part("c1")["errorText"]
+    assert "could not be determined; it was not executed" in page.part("c1")["errorText"]
     await assert_history_matches(page, model)
 
 

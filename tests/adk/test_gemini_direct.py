@@ -202,7 +202,7 @@ class StubbornModel(ScriptedModel):
                     await self._let_go.wait()
 
 
-async def test_a_model_that_swallows_its_cancellation_blocks_nobody(
+async def test_a_model_that_swallows_its_cancellation_is_abandoned(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "CANCEL_SECONDS", 0.01)

@@ -254,7 +254,7 @@ class Stubborn(BaseLlm):
                 await self._let_go.wait()
 
 
-async def test_a_model_that_swallows_its_cancellation_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_that_swallows_its_cancellation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "CANCEL_SECONDS", 0.01)
     before, model = asyncio.all_tasks(), Stubborn()
     try:

@@ -168,7 +168,7 @@ def refusal_of(call: PendingCall | None) -> Response:
 
 
 def not_executed_text(outcome: str, answer: Answer | None = None) -> str:
-    """Return the error text of a call that was taken back, maybe after somebody has answered it."""
+    """Return the error text of a call that was taken back, maybe after it was answered."""
     words = _WHY.get(outcome, SUPERSEDED)
     return WENT_ON if words == SUPERSEDED and answer is not None else words
 

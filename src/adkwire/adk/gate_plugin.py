@@ -46,7 +46,7 @@ _FORBIDDEN = "The policy of this server does not allow this call; it was not exe
 _NOT_RELEASED = "This call was answered before or is no longer allowed; it was not executed."
 _BEGUN = "This call was begun before and is not executed again; what came of it is unknown here."
 _NO_PAUSE = "This call waits for a person or a browser, which an agent inside a tool cannot do; it was not executed."
-_UNDECIDED = "Whether this call needs an approval could not be told; it was not executed."
+_UNDECIDED = "Whether this call needs an approval could not be determined; it was not executed."
 _NO_STORE = "The server cannot ask for an approval now; the call was not executed."
 
 
@@ -143,7 +143,7 @@ class GatePlugin(BasePlugin):
         return await self._apply_answer(call, run, args, context)
 
     async def _show_inner_call(self, seen: SeenCall, run: HoldingRun, context: ToolContext) -> None:
-        """Show a call of an agent inside a tool before somebody is asked about it: no event of the chat has it."""
+        """Show a call of an agent inside a tool before a person is asked about it: no event of the chat has it."""
         if not self._is_ours(context):
             call = types.FunctionCall(id=context.function_call_id, name=seen.tool.name, args=seen.args)
             await run.show_inner_call(call, context.agent_name, browser=isinstance(seen.tool, ClientTool))
@@ -193,7 +193,7 @@ class GatePlugin(BasePlugin):
         changed = await self._after(tool, tool_args, tool_context, result)
         run, state = HOLDING_RUN.get(), self._calls.get(tool_context)
         if run is not None and self._is_ours(tool_context) and not self._is_running(tool_context):
-            # A tool that has ignored its cancellation: ADK would wait for ever for somebody to take the result.
+            # A tool that has ignored its cancellation: ADK would wait for ever until its result is taken.
             raise asyncio.CancelledError
         if run is not None and state is not None and state.inner_is_shown:
             await self._show_inner_result(run, tool_context, as_object(result if changed is None else changed))
@@ -357,5 +357,5 @@ async def _asks(tool: BaseTool, args: dict[str, Any], context: ToolContext) -> b
             return await tool.asks(args, context)
         return await tool.check_require_confirmation(args, context) is True
     except Exception as error:
-        logger.warning("whether %s asks could not be told: %s", tool.name, type(error).__name__, exc_info=error)
+        logger.warning("whether %s asks could not be determined: %s", tool.name, type(error).__name__, exc_info=error)
         return None

@@ -8,7 +8,7 @@ supervision decides what ADK gets to know:
 | the model is  | by a handle | says that it goes away              | drops the connection                            |
 |---------------|-------------|-------------------------------------|-------------------------------------------------|
 | idle          | yes         | resumed now                         | resumed                                         |
-| idle          | no          | kept from ADK until the drop comes  | lost: what is said next begins with the history |
+| idle          | no          | kept from ADK until the drop comes  | lost: the next input begins with the history    |
 | answering     | yes         | resumed when the next handle has it | lost: the answer fails, and is kept as it is    |
 | answering     | no          | kept from ADK until the drop comes  | lost: the answer fails, and is kept as it is    |
 | awaits calls  | yes         | resumed when it is silent           | resumed: their results go to the new connection |
@@ -267,7 +267,7 @@ class Transcript:
     """The transcript of the model's speech on one connection, finished where a call follows.
 
     ADK finishes it when the model has generated all. Gemini 3.x calls tools before that, and generates the rest when it
-    has their responses: the text before a call would stay open for as long as somebody is asked, and be stored behind
+    has their responses: the text before a call would stay open for as long as the call is pending, and be stored behind
     the call.
     """
 

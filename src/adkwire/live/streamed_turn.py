@@ -50,7 +50,7 @@ class StreamedTurn:
     turn: RoutedTurn
     run: Run
     inbox: _Steps = field(default_factory=_Steps)
-    """Steps to show, each with a future that is resolved when it was shown, if somebody waits for that."""
+    """Steps to show, each with a future that is resolved when it was shown, if a task waits for that."""
     shown_early: set[str] = field(default_factory=set[str])
     """Ids of events that were shown before they came out of the inbox, because the turn was cut off or muted."""
     pending_at_break: frozenset[str] = frozenset()

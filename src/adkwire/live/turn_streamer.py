@@ -62,14 +62,14 @@ class TurnStreamer:
         watch = asyncio.create_task(_wake_on_abort(abort, streamed), name=f"adkwire-live-stop-{self.key.chat}")
         try:
             while True:
-                step, shown = await streamed.inbox.get()
+                step, done = await streamed.inbox.get()
                 ends = isinstance(step, Exception) or (isinstance(step, TurnSignal) and step.ends) or abort.is_set()
                 showing = self._end(streamed, step, abort) if ends else self._show(streamed, step)
                 async with aclosing(showing) as events:
                     async for event in events:
                         yield event
-                if shown is not None and not shown.done():
-                    shown.set_result(None)
+                if done is not None and not done.done():
+                    done.set_result(None)
                 if ends:
                     return
                 if not isinstance(step, Event) or step.input_transcription is None:
