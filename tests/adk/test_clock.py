@@ -9,18 +9,13 @@ import pytest
 from google.adk.agents import LlmAgent, ParallelAgent
 from google.adk.events import Event
 from google.adk.models.llm_request import LlmRequest
-from google.adk.tools.agent_tool import AgentTool
-from google.adk.tools.function_tool import FunctionTool
 
-from adkwire.bridge import Bridge
 from adkwire.gate.records import UncheckedAnswer
-from adkwire.settings import Settings
 from adkwire.testing import Call, Say, ScriptedModel, Wait
 from adkwire.testing.steps import Step
 from adkwire.wire.folding import fold
 from tests.gate.records import Clock
-from tests.live.live_house import CHAT, ME, House, Reader, house
-from tests.live.live_house import Till as LiveTill
+from tests.live.live_chat import CHAT, ME, LiveTools, Reader, chat_with_inner_agent, live_chat
 from tests.support.chats import plain, stored, texts_in
 from tests.support.fixtures import Make, Open
 from tests.support.gated_tools import Till, assert_history_matches, clock
@@ -206,27 +201,27 @@ class TestLive:
         self, db: Path | None, wall: Clock, back: float
     ) -> None:
         turns = [[Say("Let me pay."), Call("pay", {"amount": 5})], [Say("Done.")], [Say("Bye.")]]
-        async with house(turns, "text", db=db, clock=wall) as here:
-            answer = await (await here.say("pay 5")).until_break()
+        async with live_chat(turns, "text", db=db, clock=wall) as chat:
+            answer = await (await chat.send("pay 5")).until_break()
             wall.advance(-back)
-            await here.answer("pay", UncheckedAnswer(approved=True))
+            await chat.answer("pay", UncheckedAnswer(approved=True))
             await answer.rest()
-            assert here.till.paid == [5]
+            assert chat.tools.paid == [5]
             wall.advance(-back)
-            last = await (await here.say("bye")).rest()
-            await here.agrees_with(answer, last)
-            assert [message["role"] for message in await here.messages()] == ["user", "assistant"] * 2
+            last = await (await chat.send("bye")).rest()
+            await chat.assert_history_matches(answer, last)
+            assert [message["role"] for message in await chat.messages()] == ["user", "assistant"] * 2
 
     async def test_messages_stay_in_order_spoken_and_typed(self, db: Path | None, wall: Clock) -> None:
-        async with house([[Say(f"{number}.")] for number in range(4)], db=db, clock=wall) as here:
-            answers = [await (await here.say("a")).rest()]
+        async with live_chat([[Say(f"{number}.")] for number in range(4)], db=db, clock=wall) as chat:
+            answers = [await (await chat.send("a")).rest()]
             wall.advance(-HOUR)
-            answers.append(await (await here.say("b")).rest())
-            await here.link.close()
+            answers.append(await (await chat.send("b")).rest())
+            await chat.link.close()
             wall.advance(-HOUR)
-            answers.append(await (await here.type("c")).rest())
-            await here.agrees_with(*answers)
-            assert [message["id"] for message in await here.messages() if message["role"] == "assistant"] == [
+            answers.append(await (await chat.post("c")).rest())
+            await chat.assert_history_matches(*answers)
+            assert [message["id"] for message in await chat.messages() if message["role"] == "assistant"] == [
                 answer.run.message_id for answer in answers
             ]
 
@@ -234,57 +229,41 @@ class TestLive:
         self, db: Path | None, wall: Clock
     ) -> None:
         turns = [[Say("Let me pay."), Call("pay", {"amount": 5})], [Say("Done.")]]
-        async with house(turns, db=db, clock=wall) as here:
-            answer = await (await here.say("pay 5")).until_break()
-            await here.link.close()
+        async with live_chat(turns, db=db, clock=wall) as chat:
+            answer = await (await chat.send("pay 5")).until_break()
+            await chat.link.close()
             await answer.rest()
             wall.advance(-HOUR)
-            await here.answer("pay", UncheckedAnswer(approved=True))
-            run = here.bridge.running(ME, CHAT)
+            await chat.answer("pay", UncheckedAnswer(approved=True))
+            run = chat.bridge.running(ME, CHAT)
             assert run is not None
-            rest = await Reader(here.bridge, run).rest()
+            rest = await Reader(chat.bridge, run).rest()
             message = fold(rest.chunks, into=fold(answer.chunks))
-            assert here.till.paid == [5]
-            assert (await here.messages())[-1] == plain(message)
+            assert chat.tools.paid == [5]
+            assert (await chat.messages())[-1] == plain(message)
 
     async def test_an_output_for_a_parked_call_after_the_clock_was_set_back(self, db: Path | None, wall: Clock) -> None:
         turns = [[Say("Let me see."), Call("clock")], [Say("It is noon.")]]
-        async with house(turns, "text", db=db, clock=wall) as here:
-            answer = await (await here.say("what time is it?")).until_break()
-            await here.link.close()
+        async with live_chat(turns, "text", db=db, clock=wall) as chat:
+            answer = await (await chat.send("what time is it?")).until_break()
+            await chat.link.close()
             await answer.rest()
             wall.advance(-HOUR)
-            await here.join()
-            await here.answer("clock", UncheckedAnswer(output={"time": "noon"}))
-            run = here.bridge.running(ME, CHAT)
+            await chat.rejoin()
+            await chat.answer("clock", UncheckedAnswer(output={"time": "noon"}))
+            run = chat.bridge.running(ME, CHAT)
             assert run is not None
-            rest = await Reader(here.bridge, run).rest()
-            assert (await here.messages())[-1] == plain(fold(rest.chunks, into=fold(answer.chunks)))
+            rest = await Reader(chat.bridge, run).rest()
+            assert (await chat.messages())[-1] == plain(fold(rest.chunks, into=fold(answer.chunks)))
 
     @pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated")
     async def test_an_agent_inside_a_tool(self, db: Path | None, wall: Clock) -> None:
-        till = LiveTill()
-
-        def pay(amount: float) -> dict[str, Any]:
-            """Pay."""
-            till.paid.append(amount)
-            return {"paid": amount}
-
-        gated = FunctionTool(pay, require_confirmation=True)
-        payment = ScriptedModel(turns=[[Call("pay", {"amount": 5})], [Say("Inner.")]])
-        inner = LlmAgent(name="inner", model=payment, tools=[gated])
-        model = ScriptedModel(turns=[[Say("Well."), Call("inner", {"request": "pay"})], [Say("Done.")]])
-        agent = LlmAgent(name="outer", model=model, tools=[AgentTool(inner)])
-        settings = Settings(db="memory:" if db is None else str(db), live_modality="text", events_per_second=0, drain=0)
-        bridge = Bridge(agent, settings=settings, clock=wall)
-        here = House(bridge, model, till)
-        try:
-            await here.join()
-            answer = await (await here.say("pay")).until(lambda me: "tool-approval-request" in me.types)
+        tools = LiveTools()
+        options: dict[str, Any] = {"db": db, "clock": wall, "live_modality": "text"}
+        async with chat_with_inner_agent(tools.pay, say_before="Well.", **options) as chat:
+            answer = await (await chat.send("pay")).until(lambda reader: "tool-approval-request" in reader.types)
             wall.advance(-HOUR)
-            await here.answer("pay", UncheckedAnswer(approved=True))
+            await chat.answer("pay", UncheckedAnswer(approved=True))
             await answer.rest()
-            assert till.paid == [5]
-            await here.agrees_with(answer)
-        finally:
-            await bridge.close()
+            assert tools.paid == [5]
+            await chat.assert_history_matches(answer)

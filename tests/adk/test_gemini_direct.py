@@ -1,4 +1,4 @@
-"""Gemini direct below the server: which model answers, what it hears, how it ends."""
+"""Turns that Gemini answers without an agent: which model answers, what it reads, how turns end."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -40,12 +40,12 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
-    """Chats with an agent and an offline model; nothing is left running behind them."""
+    """Return a function that makes chats with an agent and an offline model; no task is left at the end."""
     before = asyncio.all_tasks()
     async with AsyncExitStack() as stack:
 
-        def build(agent: LlmAgent, offline: BaseLlm | None = None, **given: Any) -> Chat:
-            bridge = Bridge(agent, settings=settings(tmp_path, **given), offline_model=offline)
+        def build(agent: LlmAgent, offline: BaseLlm | None = None, **options: Any) -> Chat:
+            bridge = Bridge(agent, settings=settings(tmp_path, **options), offline_model=offline)
             stack.push_async_callback(bridge.close)
             return Chat(bridge)
 
@@ -68,7 +68,7 @@ def agent_that(*turns: list[Any], tools: tuple[Any, ...] = ()) -> LlmAgent:
 
 
 class ClosingModel(ScriptedModel):
-    """Tells when what it streams was closed."""
+    """A model that says when its stream was closed."""
 
     @property
     def closed(self) -> asyncio.Event:
@@ -96,20 +96,20 @@ async def test_the_offline_model_answers_without_a_key(start: Start, tmp_path: P
     assert answer.text == "Offline."
     assert answer.message["metadata"]["author"] == "gemini"
     assert (await chat.messages())[-1] == answer.message
-    asked, said = await stored(tmp_path)
-    assert (asked.author, said.author, asked.invocation_id) == ("user", "gemini", said.invocation_id)
-    assert asked.custom_metadata == said.custom_metadata
-    assert asked.invocation_id.startswith("e-")
+    question, reply = await stored(tmp_path)
+    assert (question.author, reply.author, question.invocation_id) == ("user", "gemini", reply.invocation_id)
+    assert question.custom_metadata == reply.custom_metadata
+    assert question.invocation_id.startswith("e-")
 
 
-async def test_the_demo_lends_its_own(start: Start) -> None:
+async def test_the_demo_answers_with_its_offline_model(start: Start) -> None:
     chat = start(build_agent({}))
     assert (chat.bridge.direct.name, chat.bridge.direct.offline) == ("offline", True)
     assert "1 2 3" in (await ask(chat, "count to 3")).text
     assert tool_parts((await ask(chat, "weather in Tokyo")).message) == []
 
 
-async def test_nobody_answers_without_a_key_and_an_offline_model(start: Start, tmp_path: Path) -> None:
+async def test_a_turn_is_refused_without_a_key_and_an_offline_model(start: Start, tmp_path: Path) -> None:
     chat = start(agent_that([Say("never")]))
     assert (chat.bridge.direct.name, chat.bridge.direct.offline) == (None, False)
     with pytest.raises(Unavailable, match="no key"):
@@ -117,7 +117,7 @@ async def test_nobody_answers_without_a_key_and_an_offline_model(start: Start, t
     assert await stored(tmp_path) == []
 
 
-async def test_a_key_of_the_environment_is_for_any_agent(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_in_the_environment_is_used_with_any_agent(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     async with GeminiEmulator([[Say("From Google.")]]) as gemini:
         for name, value in {**gemini.environment, "NO_PROXY": "127.0.0.1"}.items():
             monkeypatch.setenv(name, value)
@@ -128,7 +128,7 @@ async def test_a_key_of_the_environment_is_for_any_agent(start: Start, monkeypat
         await chat.bridge.close()
 
 
-def test_one_default_model() -> None:
+def test_the_demo_has_the_same_default_model() -> None:
     assert direct.DEFAULT_MODEL == DEFAULT_MODEL
 
 
@@ -182,7 +182,7 @@ async def test_a_stop_closes_the_model(start: Start) -> None:
 
 
 class StubbornModel(ScriptedModel):
-    """Swallows every cancellation once it has said something, until it is let go."""
+    """A model that swallows every cancellation after its first response, until it is let go."""
 
     @property
     def let_go(self) -> asyncio.Event:
@@ -202,7 +202,7 @@ class StubbornModel(ScriptedModel):
                     await self._let_go.wait()
 
 
-async def test_a_model_that_swallows_its_cancellation_blocks_nobody(
+async def test_a_model_that_swallows_its_cancellation_is_abandoned(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "CANCEL_SECONDS", 0.01)
@@ -217,7 +217,7 @@ async def test_a_model_that_swallows_its_cancellation_blocks_nobody(
         spare.let_go.set()
 
 
-async def test_a_message_over_a_running_answer(start: Start) -> None:
+async def test_a_message_to_the_agent_supersedes_a_direct_answer(start: Start) -> None:
     spare = ClosingModel(turns=[[Say("It is "), Wait(asyncio.Event())]])
     chat = start(agent_that([Say("From the agent.")]), spare)
     run = await chat.bridge.start(chat.user, chat.turn("hello", "u0"), direct=True)
@@ -228,7 +228,7 @@ async def test_a_message_over_a_running_answer(start: Start) -> None:
     assert spare.closed.is_set()
 
 
-async def test_a_server_that_closes_ends_it(start: Start) -> None:
+async def test_closing_the_server_ends_an_answer(start: Start) -> None:
     spare = ClosingModel(turns=[[Say("It is "), Wait(asyncio.Event())]])
     chat = start(agent_that([Say("never")]), spare, drain=0)
     reader = chat.reader(await chat.bridge.start(chat.user, chat.turn("hello", "u1"), direct=True))
@@ -247,7 +247,7 @@ async def test_an_offline_model_that_fails(start: Start) -> None:
     assert (await chat.messages())[-1] == answer.message
 
 
-async def test_how_calls_are_told(start: Start, tmp_path: Path) -> None:
+async def test_calls_are_described_as_context_of_the_user(start: Start, tmp_path: Path) -> None:
     def weather(city: str) -> dict[str, str]:
         """Tell the weather."""
         if city == "Nowhere":
@@ -258,8 +258,8 @@ async def test_how_calls_are_told(start: Start, tmp_path: Path) -> None:
     chat = start(agent_that([Think("Hm."), *calls], [Say("Sunny, and nowhere.")], tools=(weather,)), error_detail=True)
     answer = await chat.say("weather?")
     assert text_of(answer.message) == "Sunny, and nowhere."
-    question, context, said = contents_of_chat(await stored(tmp_path))
-    assert [content.role for content in (question, context, said)] == ["user", "user", "model"]
+    question, context, reply = contents_of_chat(await stored(tmp_path))
+    assert [content.role for content in (question, context, reply)] == ["user", "user", "model"]
     first, second = [part.text or "" for part in context.parts or ()]
     assert first == 'For context: the tool weather was called with {"city":"Oslo"} and gave {"condition":"sunny"}.'
     assert second.startswith('For context: the tool weather was called with {"city":"Nowhere"} and failed: ')

@@ -1,4 +1,4 @@
-"""What goes to a live model: its order, its bounds, and whether anybody takes it."""
+"""The queue of requests to a live model: their order, the bounds, and how long ADK has not read it."""
 
 import asyncio
 from types import SimpleNamespace
@@ -24,8 +24,8 @@ def picture(name: bytes) -> types.Blob:
     return types.Blob(data=name, mime_type="image/jpeg")
 
 
-def told(request: LiveRequest) -> str:
-    """One word for what was sent."""
+def label(request: LiveRequest) -> str:
+    """Return the text or data of a request, or the name of its mark."""
     if request.blob is not None:
         return (request.blob.data or b"").decode()
     if request.content is not None:
@@ -35,16 +35,16 @@ def told(request: LiveRequest) -> str:
     return "end" if request.activity_end is not None else "close"
 
 
-async def taken(queue: LiveQueue) -> list[str]:
-    """All that is left, once nothing more is sent."""
+async def remaining(queue: LiveQueue) -> list[str]:
+    """Close the queue and return the labels of all requests in it."""
     queue.close()
-    got: list[str] = []
+    labels: list[str] = []
     while (request := await queue.get()) and not request.close:
-        got.append(told(request))
-    return got
+        labels.append(label(request))
+    return labels
 
 
-async def test_everything_in_its_order() -> None:
+async def test_requests_keep_their_order() -> None:
     queue = LiveQueue()
     queue.send_content(words("hi"))
     queue.send_activity_start()
@@ -52,7 +52,7 @@ async def test_everything_in_its_order() -> None:
     queue.send_realtime(picture(b"face"))
     queue.send_sound(b"two")
     queue.send_activity_end()
-    assert await taken(queue) == ["hi", "start", "one", "face", "two", "end"]
+    assert await remaining(queue) == ["hi", "start", "one", "face", "two", "end"]
     assert queue.dropped == 0
 
 
@@ -64,32 +64,32 @@ async def test_sound_is_what_the_model_expects() -> None:
     assert (blob.data, blob.mime_type) == (b"\1\2", "audio/pcm;rate=16000")
 
 
-async def test_the_oldest_sound_goes_first() -> None:
+async def test_the_oldest_sound_is_dropped() -> None:
     queue = LiveQueue()
     for at in range(BOUND + 3):
         queue.send_sound(str(at).encode())
     assert queue.dropped == 3
-    assert await taken(queue) == [str(at) for at in range(3, BOUND + 3)]
+    assert await remaining(queue) == [str(at) for at in range(3, BOUND + 3)]
 
 
-async def test_one_picture_is_enough() -> None:
+async def test_only_the_newest_picture_is_kept() -> None:
     queue = LiveQueue()
     for name in (b"old", b"older", b"new"):
         queue.send_realtime(picture(name))
     assert queue.dropped == 2
-    assert await taken(queue) == ["new"]
+    assert await remaining(queue) == ["new"]
 
 
-async def test_words_and_marks_are_never_dropped() -> None:
+async def test_contents_and_activity_marks_are_never_dropped() -> None:
     queue = LiveQueue()
     queue.send_activity_start()
     for _ in range(2 * BOUND):
         queue.send_sound(b"la")
         queue.send_content(words("hi"))
     queue.send_activity_end()
-    got = await taken(queue)
-    assert (got[0], got[-1]) == ("start", "end")
-    assert (got.count("hi"), got.count("la")) == (2 * BOUND, BOUND)
+    labels = await remaining(queue)
+    assert (labels[0], labels[-1]) == ("start", "end")
+    assert (labels.count("hi"), labels.count("la")) == (2 * BOUND, BOUND)
 
 
 async def test_sound_that_was_taken_makes_room() -> None:
@@ -100,47 +100,47 @@ async def test_sound_that_was_taken_makes_room() -> None:
     assert queue.dropped == 0
 
 
-async def test_who_waits_is_woken() -> None:
+async def test_a_waiting_get_returns_the_next_request() -> None:
     queue = LiveQueue()
     waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     queue.send_content(words("hi"))
-    assert told(await waiting) == "hi"
+    assert label(await waiting) == "hi"
 
 
-async def test_nobody_takes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_neglect_counts_from_the_oldest_request(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 10.0
     monkeypatch.setattr(live_queue, "time", SimpleNamespace(monotonic=lambda: now))
     queue = LiveQueue()
     now += 5
-    assert queue.neglected() == 0, "nothing waits"
+    assert queue.neglected() == 0, "no request waits"
     queue.send_content(words("a"))
     now += 5
     queue.send_content(words("b"))
-    assert queue.neglected() == 5, "what comes later does not make it better"
+    assert queue.neglected() == 5, "later requests do not reset it"
     await queue.get()
-    assert queue.neglected() == 0, "somebody takes"
+    assert queue.neglected() == 0, "a request was taken"
     now += 2
     assert queue.neglected() == 2
 
 
-async def test_who_has_taken_something_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_neglect_counts_until_the_next_get(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 10.0
     monkeypatch.setattr(live_queue, "time", SimpleNamespace(monotonic=lambda: now))
     queue = LiveQueue()
     queue.send_content(words("a"))
     await queue.get()
     now += 5
-    assert queue.neglected() == 5, "it died over what it took"
+    assert queue.neglected() == 5, "ADK does not ask for the next one"
     waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     now += 50
-    assert queue.neglected() == 0, "it waits for more"
+    assert queue.neglected() == 0, "ADK waits for the next one"
     queue.send_content(words("b"))
     await waiting
 
 
-async def test_sound_that_is_dropped_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_dropping_sound_does_not_count_as_taking_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(live_queue, "time", SimpleNamespace(monotonic=lambda: now))
     queue = LiveQueue()
@@ -150,30 +150,30 @@ async def test_sound_that_is_dropped_is_not_taken(monkeypatch: pytest.MonkeyPatc
     assert queue.neglected() == pytest.approx(6)  # pyright: ignore[reportUnknownMemberType]
 
 
-sent = st.lists(st.sampled_from(["la", "face", "hi", "start", "end", "take"]), max_size=400)
+actions = st.lists(st.sampled_from(["la", "face", "hi", "start", "end", "take"]), max_size=400)
 
 
-@given(sent)
+@given(actions)
 @settings(max_examples=100, deadline=None)
-def test_what_is_taken_is_what_a_list_would_give(acts: list[str]) -> None:
+def test_the_queue_against_a_list(actions: list[str]) -> None:
     async def play() -> None:
-        queue, wanted = LiveQueue(), list[str]()
-        for at, act in enumerate(acts):
-            if act == "take":
-                if wanted:
-                    assert told(await queue.get()) == wanted.pop(0)
+        queue, expected = LiveQueue(), list[str]()
+        for at, action in enumerate(actions):
+            if action == "take":
+                if expected:
+                    assert label(await queue.get()) == expected.pop(0)
                 continue
-            name = act if act in ("start", "end") else f"{act}{at}"
-            _send(queue, act, name)
-            wanted.append(name)
-            _trim(wanted, act)
-        assert await taken(queue) == wanted
+            name = action if action in ("start", "end") else f"{action}{at}"
+            _send(queue, action, name)
+            expected.append(name)
+            _trim(expected, action)
+        assert await remaining(queue) == expected
 
     asyncio.run(play())
 
 
-def _send(queue: LiveQueue, act: str, name: str) -> None:
-    match act:
+def _send(queue: LiveQueue, action: str, name: str) -> None:
+    match action:
         case "la":
             queue.send_sound(name.encode())
         case "face":
@@ -186,9 +186,9 @@ def _send(queue: LiveQueue, act: str, name: str) -> None:
             queue.send_activity_end()
 
 
-def _trim(wanted: list[str], act: str) -> None:
-    """The simple way: of sound and pictures only the newest stay."""
-    most = {"la": BOUND, "face": 1}.get(act)
-    same = [name for name in wanted if name.startswith(act)]
+def _trim(expected: list[str], action: str) -> None:
+    """Drop the oldest sound or picture when there are too many."""
+    most = {"la": BOUND, "face": 1}.get(action)
+    same = [name for name in expected if name.startswith(action)]
     if most is not None and len(same) > most:
-        wanted.remove(same[0])
+        expected.remove(same[0])

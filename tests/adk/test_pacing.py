@@ -1,4 +1,4 @@
-"""Fewer, larger events at the model's edge, and the same text."""
+"""Pacing of partial text: fewer, larger partial events with the same text."""
 
 # Agent trees of the older kind are still served.
 # pyright: reportDeprecated=false
@@ -24,7 +24,7 @@ from tests.support.chats import text_of
 from tests.support.fixtures import Make, leaked_since
 
 SLOW = 0.001
-"""So few events a second that all which comes together is joined."""
+"""A rate so low that all text that arrives together is joined."""
 
 
 def partial(text: str, *, thought: bool | None = None, signature: bytes | None = None) -> LlmResponse:
@@ -33,7 +33,7 @@ def partial(text: str, *, thought: bool | None = None, signature: bytes | None =
 
 
 class Flood(BaseLlm):
-    """Gives all its responses without ever waiting; tells whether it was closed."""
+    """A model that yields all its responses without waiting, and says when it was closed."""
 
     model: str = "flood"
     responses: Sequence[LlmResponse] = ()
@@ -100,8 +100,8 @@ async def test_everything_else_passes_untouched_and_in_order() -> None:
     signed = partial("signed", signature=b"s")
     final = LlmResponse(content=types.Content(role="model", parts=[types.Part(text="all")]), partial=False)
     empty = LlmResponse(partial=True)
-    given = [partial("a"), call, partial("b"), two, partial("c"), signed, empty, partial("d"), final]
-    assert await collect(paced_model(flood(*given), 1000)) == given
+    pieces = [partial("a"), call, partial("b"), two, partial("c"), signed, empty, partial("d"), final]
+    assert await collect(paced_model(flood(*pieces), 1000)) == pieces
 
 
 async def test_the_first_piece_goes_out_at_once() -> None:
@@ -111,8 +111,8 @@ async def test_the_first_piece_goes_out_at_once() -> None:
         assert texts([await anext(responses)]) == [("one", False)]
 
 
-async def test_the_pace_is_kept() -> None:
-    """A second piece does not go out before its time, though it is there."""
+async def test_a_second_piece_waits_for_its_time() -> None:
+    """It has arrived, and is not yielded before the period is over."""
     held = asyncio.Event()
     model = paced_model(ScriptedModel(turns=[[Say("one"), Say("two"), Say("three"), Wait(held)]]), SLOW)
     async with aclosing(model.generate_content_async(LlmRequest(), True)) as responses:
@@ -125,16 +125,16 @@ async def test_the_pace_is_kept() -> None:
 
 
 async def test_without_streaming_nothing_is_joined() -> None:
-    given = [partial("a"), partial("b")]
-    assert await collect(paced_model(flood(*given), SLOW), stream=False) == given
+    pieces = [partial("a"), partial("b")]
+    assert await collect(paced_model(flood(*pieces), SLOW), stream=False) == pieces
 
 
 async def test_an_exception_of_the_model_comes_through_behind_its_text() -> None:
     model = paced_model(ScriptedModel(turns=[[Say("one two"), Fail(OSError("cut"))]]), 30)
-    got: list[LlmResponse] = []
+    responses: list[LlmResponse] = []
     with pytest.raises(OSError, match="cut"):
-        await _take_all(model, got)
-    assert "".join(text for text, _ in texts(got)) == "one two"
+        await _collect_into(responses, model)
+    assert "".join(text for text, _ in texts(responses)) == "one two"
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -226,9 +226,9 @@ async def test_a_raw_response_without_parts_does_not_break_it(make: Make) -> Non
     assert (await chat.say("go")).text == "a b"
 
 
-async def _take_all(model: BaseLlm, into: list[LlmResponse]) -> None:
+async def _collect_into(responses: list[LlmResponse], model: BaseLlm) -> None:
     async for response in model.generate_content_async(LlmRequest(), True):
-        into.append(response)  # noqa: PERF401 - what came before an error is asked for
+        responses.append(response)  # noqa: PERF401 - the responses before an error are needed
 
 
 def nothing() -> None:
@@ -236,7 +236,7 @@ def nothing() -> None:
 
 
 class Stubborn(BaseLlm):
-    """Yields one text and then swallows every cancellation until it is let go."""
+    """A model that yields one text and then swallows every cancellation until it is let go."""
 
     model: str = "stubborn"
     _let_go: asyncio.Event = PrivateAttr(default_factory=asyncio.Event)
@@ -254,7 +254,7 @@ class Stubborn(BaseLlm):
                 await self._let_go.wait()
 
 
-async def test_a_model_that_swallows_its_cancellation_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_that_swallows_its_cancellation_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "CANCEL_SECONDS", 0.01)
     before, model = asyncio.all_tasks(), Stubborn()
     try:

@@ -1,4 +1,4 @@
-"""The session store under a bridge: one connection that survives what happens to those who use it."""
+"""The session store of a bridge: one connection, which cancelled operations leave usable."""
 
 import asyncio
 import gc
@@ -34,7 +34,7 @@ def echo() -> ScriptedModel:
     return ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
 
 
-async def test_who_is_cancelled_while_it_reads_or_writes_spoils_nothing(make: Make) -> None:
+async def test_cancelled_reads_and_writes_leave_the_store_usable(make: Make) -> None:
     chat = make(echo())
     await chat.say("a")
     for turns_of_the_loop in range(12):
@@ -52,27 +52,27 @@ async def test_who_is_cancelled_while_it_reads_or_writes_spoils_nothing(make: Ma
     assert await chat.texts() == [("user", "a"), ("assistant", "to a"), ("user", "b"), ("assistant", "to b")]
 
 
-async def test_who_is_cancelled_leaves_no_old_view_of_the_file_behind(tmp_path: Path) -> None:
+async def test_a_cancelled_read_leaves_no_open_transaction(tmp_path: Path) -> None:
     sessions = StampedSessions(SqliteSessions(str(tmp_path / "state.db")))
     chat: Any = {"app_name": "app", "user_id": "me", "session_id": "chat"}
     await sessions.create_session(**chat)
     with (
-        closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as somebody,
+        closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other_connection,
         _without_garbage_collection(),
     ):
-        somebody.execute("CREATE TABLE other (n)")
-        for time, turns_of_the_loop in enumerate((2, 3, 4) * 15):
+        other_connection.execute("CREATE TABLE other (n)")
+        for number, turns_of_the_loop in enumerate((2, 3, 4) * 15):
             reading = asyncio.create_task(sessions.get_session(**chat))
             for _ in range(turns_of_the_loop):
                 await asyncio.sleep(0)
             reading.cancel()
             await asyncio.wait([reading])
-            somebody.execute("INSERT INTO other VALUES (1)")
-            await sessions.create_session(app_name="app", user_id="me", session_id=f"chat {time}")
+            other_connection.execute("INSERT INTO other VALUES (1)")
+            await sessions.create_session(app_name="app", user_id="me", session_id=f"chat {number}")
     await sessions.close()
 
 
-async def test_who_is_cancelled_while_it_writes_has_written(tmp_path: Path) -> None:
+async def test_a_cancelled_write_is_stored(tmp_path: Path) -> None:
     sessions = StampedSessions(SqliteSessions(str(tmp_path / "state.db")))
     chat: Any = {"app_name": "app", "user_id": "me", "session_id": "chat"}
     session = await sessions.create_session(**chat)
@@ -87,8 +87,8 @@ async def test_who_is_cancelled_while_it_writes_has_written(tmp_path: Path) -> N
     await sessions.close()
 
 
-class Author:
-    """What stamps the events of a live run."""
+class KeepingStamper:
+    """An `EventStamper` that keeps every event as it is."""
 
     def stamp(self, event: Event) -> bool:
         return True
@@ -98,7 +98,7 @@ class Author:
 
 
 class PausedSessions(InMemorySessionService):
-    """A store that says when it stores, and waits."""
+    """Sessions that wait before they store an event."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ async def test_a_live_event_has_the_time_at_which_it_is_stored() -> None:
     clock, key = Clock(), ChatKey("me", "chat")
     sessions = StampedSessions(inner := PausedSessions(), clock)
     session = await sessions.create_session(app_name="app", user_id=key.user, session_id=key.chat)
-    with sessions.live(key, Author()):
+    with sessions.live(key, KeepingStamper()):
         sessions.run_began(session, "invocation")
         late = Event(author="me", timestamp=1.0)
         shown_before = sessions.now(key)
@@ -129,7 +129,7 @@ async def test_a_live_event_has_the_time_at_which_it_is_stored() -> None:
 
 @contextmanager
 def _without_garbage_collection() -> Generator[None, None, None]:
-    """What is forgotten stays as it is, as it may for a while."""
+    """Let objects without references live on, as they may for a while."""
     gc.disable()
     try:
         yield
@@ -224,8 +224,8 @@ async def test_history_that_is_loaded_while_a_run_begins_has_nothing_half_writte
 
 
 @pytest.mark.parametrize("rename_first", [False, True])
-async def test_a_new_title_that_meets_a_start(make: Make, rename_first: bool) -> None:
-    """Both write to the session; neither may fail for it, however they meet."""
+async def test_renaming_a_chat_while_a_turn_starts(make: Make, rename_first: bool) -> None:
+    """Both write to the session, in any order; neither may fail."""
     await make(echo()).say("a", "a")
     for steps in range(10):
         chat = make(echo())
@@ -267,8 +267,8 @@ async def test_a_title_that_cannot_be_stored(make: Make) -> None:
     assert (await chat.bridge.rename(chat.user, chat.id, "new")).title == "new"
 
 
-async def test_what_a_call_needs_is_not_forgotten_though_the_store_was_away(make: Make) -> None:
-    """A message that could not be run must not take along what has to be stored before the next."""
+async def test_a_pending_call_is_sealed_after_a_message_that_could_not_be_stored(make: Make) -> None:
+    """The seal of the call is stored with the next message that can be stored."""
     service = ReadOnlySessions()
     model = ScriptedModel(
         script=lambda request: [Say("Fine.")] if len(request.contents) > 1 else [Call("browse", {}, "c1")]
@@ -282,7 +282,7 @@ async def test_what_a_call_needs_is_not_forgotten_though_the_store_was_away(make
     assert_legal(model.requests[-1])
 
 
-async def test_a_chat_that_somebody_else_deleted_begins_anew(make: Make, tmp_path: Path) -> None:
+async def test_a_chat_deleted_by_another_program_begins_anew(make: Make, tmp_path: Path) -> None:
     model = ScriptedModel(script=lambda request: [Say("to " + texts_in(request.contents)[-1][1])])
     chat = make(model)
     await chat.say("a")
@@ -306,7 +306,7 @@ class SameMomentSessions(InMemorySessionService):
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
-async def test_pages_of_chats_of_one_moment_hold_each_chat_once(make: Make, limit: int) -> None:
+async def test_pages_of_chats_with_equal_times_hold_each_chat_once(make: Make, limit: int) -> None:
     chat = make(echo(), session_service=SameMomentSessions())
     names = ["a", "B", "c1", "c", "d-e"]
     for name in names:
@@ -329,7 +329,7 @@ async def keep(tool_context: ToolContext) -> str:
     return "kept"
 
 
-async def test_delete_takes_the_artifacts_of_the_chat_and_no_others(make: Make) -> None:
+async def test_delete_removes_the_artifacts_of_the_chat_only(make: Make) -> None:
     model = ScriptedModel(
         script=lambda request: (
             [Say("ok")] if any(p.function_response for p in request.contents[-1].parts or ()) else [Call("keep")]

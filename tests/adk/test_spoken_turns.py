@@ -1,4 +1,4 @@
-"""History of spoken turns: whose words make the user's message, and what is left out."""
+"""History of spoken turns: which transcripts make the user's message, and which events are left out."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ from adkwire.wire.messages import FilePart, TextPart, UIMessage
 from tests.wire.adk_events import answered, call, heard, image, model, response, spoken, stamp, text
 
 
-def stored(event: Event, message: str = "m1", **mark: Any) -> Event:
-    """An event of a turn as a live run stores it."""
+def stored(event: Event, message: str = "m1", **more: Any) -> Event:
+    """Return an event as a live run stores it in a turn."""
     event.invocation_id = f"i-{message}"
-    return stamp(event, message=message, user=f"u-{message}", **mark)
+    return stamp(event, message=message, user=f"u-{message}", **more)
 
 
-def voice(event: Event, message: str = "m1", **mark: Any) -> Event:
-    return stored(event, message, spoken=True, **mark)
+def voice(event: Event, message: str = "m1", **more: Any) -> Event:
+    return stored(event, message, spoken=True, **more)
 
 
 def typed(*parts: types.Part, message: str = "m1") -> Event:
@@ -38,15 +38,15 @@ def messages(*events: Event) -> list[UIMessage]:
     return views.messages_of(session(*events), [])
 
 
-def shown(*events: Event) -> list[tuple[str, list[str]]]:
+def texts_of(*events: Event) -> list[tuple[str, list[str]]]:
     return [
         (message.id, [part.text for part in message.parts if isinstance(part, TextPart)])
         for message in messages(*events)
     ]
 
 
-def test_what_was_said_is_the_question() -> None:
-    assert shown(voice(heard("Hello.", finished=True)), voice(spoken("Hi!", finished=True))) == [
+def test_the_transcript_is_the_users_message() -> None:
+    assert texts_of(voice(heard("Hello.", finished=True)), voice(spoken("Hi!", finished=True))) == [
         ("u-m1", ["Hello."]),
         ("m1", ["Hi!"]),
     ]
@@ -55,10 +55,10 @@ def test_what_was_said_is_the_question() -> None:
 def test_a_transcript_may_come_behind_the_answer() -> None:
     events = [voice(spoken("Hi!", finished=True)), voice(heard("Hello.", finished=True))]
 
-    assert shown(*events) == [("u-m1", ["Hello."]), ("m1", ["Hi!"])]
+    assert texts_of(*events) == [("u-m1", ["Hello."]), ("m1", ["Hi!"])]
 
 
-def test_all_that_was_said_in_a_turn_is_one_text() -> None:
+def test_all_transcripts_of_a_turn_are_one_text() -> None:
     events = [
         voice(heard(" Pay it. ", finished=True)),
         voice(model(call("c1"))),
@@ -68,10 +68,10 @@ def test_all_that_was_said_in_a_turn_is_one_text() -> None:
         voice(answered(response("c1", {}))),
     ]
 
-    assert shown(*events)[0] == ("u-m1", ["Pay it. Do it now"])
+    assert texts_of(*events)[0] == ("u-m1", ["Pay it. Do it now"])
 
 
-def test_typed_words_come_first() -> None:
+def test_typed_text_comes_before_speech() -> None:
     asked, _ = messages(
         typed(text("Look:"), image()), stored(heard("what is it?", finished=True)), stored(model(text("A cat.")))
     )
@@ -80,23 +80,23 @@ def test_typed_words_come_first() -> None:
     assert asked.parts[-1] == TextPart(text="what is it?")
 
 
-def test_a_spoken_turn_has_a_question_even_when_nothing_was_understood() -> None:
-    assert shown(voice(spoken("Pardon?", finished=True))) == [("u-m1", [""]), ("m1", ["Pardon?"])]
-    assert shown(voice(heard("", finished=True)), voice(spoken("Pardon?", finished=True)))[0] == ("u-m1", [""])
+def test_a_spoken_turn_without_a_transcript_has_an_empty_user_message() -> None:
+    assert texts_of(voice(spoken("Pardon?", finished=True))) == [("u-m1", [""]), ("m1", ["Pardon?"])]
+    assert texts_of(voice(heard("", finished=True)), voice(spoken("Pardon?", finished=True)))[0] == ("u-m1", [""])
 
 
-def test_a_turn_that_nobody_began_has_none() -> None:
-    assert shown(stored(model(text("Good morning!")))) == [("m1", ["Good morning!"])]
+def test_a_turn_that_the_model_began_has_no_user_message() -> None:
+    assert texts_of(stored(model(text("Good morning!")))) == [("m1", ["Good morning!"])]
 
 
-def test_what_is_aside_is_in_no_turn() -> None:
+def test_events_stamped_aside_are_in_no_turn() -> None:
     events = [typed(text("a")), stored(model(text("hidden")), aside=True), stored(model(text("b")), "m2", aside=True)]
 
     (turn,) = turns(events)
     assert turn.events == []
 
 
-def test_what_was_shown_first_comes_first() -> None:
+def test_events_are_ordered_by_when_they_were_shown() -> None:
     events = [
         voice(heard("Pay.", finished=True)),
         voice(model(call("c1"))),
@@ -108,32 +108,32 @@ def test_what_was_shown_first_comes_first() -> None:
     assert isinstance(answer.parts[1], TextPart)
 
 
-def test_another_programs_speech_is_shown() -> None:
+def test_unstamped_speech_of_another_program_is_shown() -> None:
     question, answer = heard("Hello.", finished=True), spoken("Hi!", finished=True)
     question.invocation_id = answer.invocation_id = "i1"
 
-    assert [texts for _, texts in shown(question, answer)] == [["Hello."], ["Hi!"]]
+    assert [texts for _, texts in texts_of(question, answer)] == [["Hello."], ["Hi!"]]
 
 
-def test_what_was_said_can_be_asked_again() -> None:
-    told = session(voice(heard("Hello", finished=True)), voice(heard("there.", finished=True)))
+def test_a_spoken_message_can_be_regenerated() -> None:
+    spoken_session = session(voice(heard("Hello", finished=True)), voice(heard("there.", finished=True)))
 
-    question = views.stored_question(told, "u-m1")
+    question = views.stored_question(spoken_session, "u-m1")
     assert question == UserMessage("u-m1", ("Hello there.",))
     assert views.title_for(question) == "Hello there."
 
 
-def test_the_words_of_one_event() -> None:
+def test_the_text_of_a_transcript() -> None:
     assert list(text_and_files(heard("Hello.", finished=True))) == ["Hello."]
     assert list(text_and_files(heard("", finished=True))) == []
 
 
-def test_a_title_needs_something_said() -> None:
+def test_titles_of_messages_without_text() -> None:
     assert views.title_for(UserMessage("u", ())) == ""
     assert views.title_for(UserMessage("u", (Media("image/png", b"", None),))) == "Image"
 
 
-def test_while_it_is_answered_the_question_is_what_was_understood_so_far() -> None:
+def test_the_user_message_of_a_running_turn_is_the_transcript_so_far() -> None:
     silent, writing = UserMessage("u-m1", ()), [UserMessage("u-m1", ())]
 
     assert views.messages_of(None, [silent]) == [UIMessage(id="u-m1", role="user", parts=[TextPart(text="")])]
@@ -141,7 +141,7 @@ def test_while_it_is_answered_the_question_is_what_was_understood_so_far() -> No
     assert views.messages_of(begun, writing) == [UIMessage(id="u-m1", role="user", parts=[TextPart(text="Hello.")])]
 
 
-def test_while_it_is_answered_a_typed_question_is_as_typed() -> None:
+def test_the_user_message_of_a_running_turn_is_as_typed() -> None:
     written = UserMessage("u-m1", ("Now this.",))
 
     (message,) = views.messages_of(session(typed(text("This."))), [written])

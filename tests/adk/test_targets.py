@@ -1,4 +1,4 @@
-"""What can be served: an agent, an app with plugins, a workflow, agents that hand over to each other."""
+"""Targets that can be served: an agent, an app with plugins, a workflow, agents that transfer to each other."""
 
 # Agent trees of the older kind are still served.
 # pyright: reportDeprecated=false
@@ -24,11 +24,11 @@ from tests.support.fixtures import Make
 old_trees = pytest.mark.filterwarnings("ignore:.*deprecated in favor of Workflow:DeprecationWarning")
 
 
-class Seen(BasePlugin):
-    """A plugin of the user's app."""
+class RecordingPlugin(BasePlugin):
+    """A plugin of the user's app that records the messages."""
 
     def __init__(self) -> None:
-        super().__init__(name="seen")
+        super().__init__(name="recording")
         self.messages: list[str] = []
 
     async def on_user_message_callback(self, *, invocation_context: Any, user_message: types.Content) -> None:
@@ -36,13 +36,15 @@ class Seen(BasePlugin):
 
 
 async def test_an_app_keeps_its_name_and_plugins(make: Make) -> None:
-    seen = Seen()
-    app = App(name="my_app", root_agent=LlmAgent(name="root", model=ScriptedModel(turns=[[Say("ok")]])), plugins=[seen])
+    plugin = RecordingPlugin()
+    app = App(
+        name="my_app", root_agent=LlmAgent(name="root", model=ScriptedModel(turns=[[Say("ok")]])), plugins=[plugin]
+    )
     chat = make(app, events_per_second=30)
     answer = await chat.say("hello")
     assert answer.text == "ok"
-    assert seen.messages == ["hello"]
-    assert app.plugins == [seen]
+    assert plugin.messages == ["hello"]
+    assert app.plugins == [plugin]
     assert app.resumability_config is None
     assert (await chat.messages())[-1] == answer.message
 
@@ -173,7 +175,7 @@ def pay(amount: int) -> str:
     return f"paid {amount}"
 
 
-async def test_a_tool_that_asks_first_says_so(make: Make) -> None:
+async def test_the_tool_list_says_which_tools_ask(make: Make) -> None:
     def maybe(amount: int) -> bool:
         return amount > 10
 

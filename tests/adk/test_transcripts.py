@@ -1,4 +1,4 @@
-"""What a model says before it calls a tool is said when it calls."""
+"""The transcript of speech before a call is finished before the call."""
 
 import pytest
 from google.adk.models.llm_response import LlmResponse

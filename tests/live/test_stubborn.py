@@ -1,4 +1,4 @@
-"""A connection to a live model, or a tool, that swallows its cancellation keeps nobody waiting."""
+"""A connection to a live model, or a tool, that swallows its cancellation is abandoned."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -11,16 +11,14 @@ from google.adk.models.llm_request import LlmRequest
 
 from adkwire import tasks
 from adkwire.adk.writer import WRITER, LockedOutError, Writer, check_writer
-from adkwire.bridge import Bridge
-from adkwire.settings import Settings
 from adkwire.testing import Call, Say, ScriptedConnection, ScriptedModel
-from tests.live.live_house import CHAT, ME, House, Till
+from tests.live.live_chat import CHAT, ME, LiveChat, chat_with_agent
 from tests.patience import PATIENCE
 from tests.support.stubborn import Stubborn
 
 
 class StubbornModel(ScriptedModel):
-    """A model whose live connections do not let themselves be closed."""
+    """A model whose live connections swallow the cancellation when they are closed."""
 
     stubborn: Any
 
@@ -34,43 +32,37 @@ class StubbornModel(ScriptedModel):
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "CANCEL_SECONDS", 0.05)
 
 
 @asynccontextmanager
-async def conversation(model: ScriptedModel, *tools: Any) -> AsyncGenerator[House]:
+async def conversation(model: ScriptedModel, *tools: Any) -> AsyncGenerator[LiveChat]:
     agent = LlmAgent(name="teller", model=model, tools=list(tools))
-    bridge = Bridge(agent, settings=Settings(live_modality="text", events_per_second=0))
-    here = House(bridge, model, Till())
-    try:
-        await here.join()
-        yield here
-    finally:
-        async with asyncio.timeout(PATIENCE):
-            await bridge.close(drain=0)
+    async with chat_with_agent(agent, model, live_modality="text") as chat:
+        yield chat
 
 
-async def hang_up(here: House) -> None:
-    await here.link.close()
+async def close_link(chat: LiveChat) -> None:
+    await chat.link.close()
 
 
-async def delete(here: House) -> None:
-    await here.bridge.delete(ME, CHAT)
+async def delete_chat(chat: LiveChat) -> None:
+    await chat.bridge.delete(ME, CHAT)
 
 
-async def shut_down(here: House) -> None:
-    await here.bridge.close(drain=0)
+async def close_bridge(chat: LiveChat) -> None:
+    await chat.bridge.close(drain=0)
 
 
-@pytest.mark.parametrize("leave", [hang_up, delete, shut_down])
-async def test_a_connection_that_does_not_end_is_abandoned(leave: Callable[[House], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("leave", [close_link, delete_chat, close_bridge])
+async def test_a_connection_that_does_not_end_is_abandoned(leave: Callable[[LiveChat], Awaitable[None]]) -> None:
     async with Stubborn() as stubborn:
         model = StubbornModel(turns=[[Say("Hello.")]], stubborn=stubborn)
-        async with conversation(model) as here:
-            await (await here.say("hi")).rest()
+        async with conversation(model) as chat:
+            await (await chat.send("hi")).rest()
             async with asyncio.timeout(PATIENCE):
-                await leave(here)
+                await leave(chat)
             assert stubborn.began.is_set()
             assert not stubborn.ended.is_set()
 
@@ -78,20 +70,20 @@ async def test_a_connection_that_does_not_end_is_abandoned(leave: Callable[[Hous
 async def test_the_chat_goes_on_while_an_abandoned_connection_is_still_there() -> None:
     async with Stubborn() as stubborn:
         model = StubbornModel(turns=[[Say("Hello.")], [Say("Again.")]], stubborn=stubborn)
-        async with conversation(model) as here:
-            await (await here.say("hi")).rest()
-            await here.link.close()
-            again = await (await here.type("and now?")).rest()
+        async with conversation(model) as chat:
+            await (await chat.send("hi")).rest()
+            await chat.link.close()
+            again = await (await chat.post("and now?")).rest()
             assert again.text == "Again."
-            before = await here.messages()
+            before = await chat.messages()
             await stubborn.release()
-            assert await here.messages() == before
+            assert await chat.messages() == before
             assert [message["role"] for message in before] == ["user", "assistant", "user", "assistant"]
 
 
-@pytest.mark.parametrize("leave", [hang_up, delete, shut_down])
+@pytest.mark.parametrize("leave", [close_link, delete_chat, close_bridge])
 async def test_a_tool_that_does_not_end_is_abandoned_and_stores_nothing_later(
-    leave: Callable[[House], Awaitable[None]],
+    leave: Callable[[LiveChat], Awaitable[None]],
 ) -> None:
     async with Stubborn() as stubborn:
 
@@ -101,15 +93,15 @@ async def test_a_tool_that_does_not_end_is_abandoned_and_stores_nothing_later(
             return {"done": "late"}
 
         model = ScriptedModel(turns=[[Call("slow", {})], [Say("never")]])
-        async with conversation(model, slow) as here:
-            await here.say("be slow")
+        async with conversation(model, slow) as chat:
+            await chat.send("be slow")
             await stubborn.began.wait()
             async with asyncio.timeout(PATIENCE):
-                await leave(here)
-            kept = await here.messages() if leave is hang_up else []
+                await leave(chat)
+            kept = await chat.messages() if leave is close_link else []
             await stubborn.release()
-            if leave is hang_up:
-                assert await here.messages() == kept
+            if leave is close_link:
+                assert await chat.messages() == kept
                 assert "late" not in str(kept)
 
 

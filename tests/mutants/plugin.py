@@ -8,11 +8,11 @@ import pytest
 COPY = "MUTANT_COPY"
 """The environment variable that names the folder with the copy."""
 OTHER_SOURCE = 77
-"""pytest's exit code when it would have tested something else than the copy."""
+"""The exit code of pytest if the tests would import another source than the copy."""
 
 
 def pytest_collection_finish() -> None:
-    """As a plugin of pytest: only the copy is tested."""
+    """End pytest if the tests would import another source than the copy."""
     import adkwire
 
     if not Path(adkwire.__file__).is_relative_to(os.environ[COPY]):

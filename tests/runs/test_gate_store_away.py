@@ -18,8 +18,7 @@ from adkwire.stores.base import CallRow, GateStore
 from adkwire.stores.memory import MemoryGateStore
 from adkwire.stores.stores import Stores
 from adkwire.testing import Call, Say, ScriptedModel
-from tests.live.live_house import CHAT, ME, House
-from tests.live.live_house import Till as LiveTill
+from tests.live.live_chat import CHAT, ME, LiveChat, LiveTools
 from tests.support.fixtures import Make
 from tests.support.gated_tools import Till, assert_history_matches, clock, tool_responses, where
 from tests.support.pages import Page, refused
@@ -339,10 +338,10 @@ class FailingOnceSessions(InMemorySessionService):
 @asynccontextmanager
 async def live_conversation(
     call: Call, store: GateStore, sessions: InMemorySessionService | None = None
-) -> AsyncGenerator[House]:
+) -> AsyncGenerator[LiveChat]:
     """A live conversation in which the model makes a call."""
-    model, till = ScriptedModel(turns=[[call], [Say("Done.")]]), LiveTill()
-    agent = LlmAgent(name="teller", model=model, tools=till.tools())
+    model, tools = ScriptedModel(turns=[[call], [Say("Done.")]]), LiveTools()
+    agent = LlmAgent(name="teller", model=model, tools=tools.all())
     settings = Settings(db="memory:", events_per_second=0)
     bridge = Bridge(
         agent,
@@ -350,62 +349,62 @@ async def live_conversation(
         stores=replace(Stores.open(settings), gate=store or MemoryGateStore()),
         session_service=sessions,
     )
-    here = House(bridge, model, till)
-    await here.join()
-    yield here
+    chat = LiveChat(bridge, model, tools)
+    await chat.join()
+    yield chat
     await bridge.close(drain=0)
 
 
-async def outcomes(here: House) -> list[tuple[str, str]]:
-    return [(line.verdict, line.outcome) for line in await here.bridge.audit(ME, CHAT)]
+async def outcomes(chat: LiveChat) -> list[tuple[str, str]]:
+    return [(line.verdict, line.outcome) for line in await chat.bridge.audit(ME, CHAT)]
 
 
 async def test_a_held_call_that_cannot_be_claimed_is_not_executed() -> None:
-    async with live_conversation(PAY, AwayOnClaim("claim")) as here:
-        answer = await (await here.say("pay")).until_break()
-        await here.answer("pay", YES)
+    async with live_conversation(PAY, AwayOnClaim("claim")) as chat:
+        answer = await (await chat.send("pay")).until_break()
+        await chat.answer("pay", YES)
         await answer.rest()
-        assert here.till.paid == []
-        assert (await outcomes(here))[-1] == ("approved", "not executed")
-        assert here.ear.settlements[-1] == ("c1", "not executed")
-        await here.agrees_with(answer)
+        assert chat.tools.paid == []
+        assert (await outcomes(chat))[-1] == ("approved", "not executed")
+        assert chat.listener.settlements[-1] == ("c1", "not executed")
+        await chat.assert_history_matches(answer)
 
 
 @pytest.mark.parametrize(("operation", "state"), [("get", "asked"), ("get", "answered"), ("find", "asked")])
 async def test_a_held_call_is_executed_after_one_failure_of_the_store(operation: str, state: str) -> None:
     store = FailingOnceStore(operation, state)
-    async with live_conversation(PAY, store) as here:
-        answer = await (await here.say("pay")).until_break()
-        await here.answer("pay", YES)
+    async with live_conversation(PAY, store) as chat:
+        answer = await (await chat.send("pay")).until_break()
+        await chat.answer("pay", YES)
         await answer.rest()
         assert store.failed
-        assert (here.till.paid, answer.text) == ([5], "Done.")
-        assert (await outcomes(here))[-1] == ("approved", "executed")
-        await here.agrees_with(answer)
+        assert (chat.tools.paid, answer.text) == ([5], "Done.")
+        assert (await outcomes(chat))[-1] == ("approved", "executed")
+        await chat.assert_history_matches(answer)
 
 
 @pytest.mark.parametrize("store", [MemoryGateStore(), FailingOnceStore("get", "asked")], ids=["there", "away"])
 async def test_a_held_call_whose_approval_request_cannot_be_stored_is_not_pending(store: MemoryGateStore) -> None:
     sessions = FailingOnceSessions("teller")
-    async with live_conversation(PAY, store, sessions) as here:
-        answer = await (await here.say("pay")).rest()
+    async with live_conversation(PAY, store, sessions) as chat:
+        answer = await (await chat.send("pay")).rest()
         assert sessions.failed
-        assert await here.pending() == []
-        assert (await outcomes(here))[-1] == ("interrupted", "interrupted")
-        assert here.till.paid == []
-        await here.agrees_with(answer)
+        assert await chat.pending() == []
+        assert (await outcomes(chat))[-1] == ("interrupted", "interrupted")
+        assert chat.tools.paid == []
+        await chat.assert_history_matches(answer)
 
 
 async def test_a_held_call_whose_verdict_cannot_be_stored_is_not_executed() -> None:
     sessions = FailingOnceSessions("user")
-    async with live_conversation(PAY, MemoryGateStore(), sessions) as here:
-        answer = await (await here.say("pay")).until_break()
-        await here.answer("pay", YES)
+    async with live_conversation(PAY, MemoryGateStore(), sessions) as chat:
+        answer = await (await chat.send("pay")).until_break()
+        await chat.answer("pay", YES)
         await answer.rest()
         assert sessions.failed
-        assert (await outcomes(here))[-1] == ("approved", "interrupted")
-        assert here.till.paid == []
-        await here.agrees_with(answer)
+        assert (await outcomes(chat))[-1] == ("approved", "interrupted")
+        assert chat.tools.paid == []
+        await chat.assert_history_matches(answer)
 
 
 @pytest.mark.parametrize("tool", ["clock", "locate"])
@@ -413,11 +412,11 @@ async def test_a_held_call_whose_verdict_cannot_be_stored_is_not_executed() -> N
 async def test_an_output_for_a_held_call_is_kept_after_one_failure_of_a_store(tool: str, away: str) -> None:
     store = FailingOnceStore("replace", "done") if away == "gate" else MemoryGateStore()
     sessions = FailingOnceSessions("user") if away == "sessions" else InMemorySessionService()
-    async with live_conversation(Call(tool, {}, "b1"), store, sessions) as here:
-        answer = await (await here.say("go")).until_break()
-        await here.answer(tool, UncheckedAnswer(output={"it": "is so"}))
+    async with live_conversation(Call(tool, {}, "b1"), store, sessions) as chat:
+        answer = await (await chat.send("go")).until_break()
+        await chat.answer(tool, UncheckedAnswer(output={"it": "is so"}))
         await answer.rest()
         part = next(part for part in answer.message["parts"] if part["type"] == f"tool-{tool}")
         assert (part["state"], part["output"]) == ("output-available", {"it": "is so"})
-        assert (await outcomes(here))[-1] == ("answered", "answered")
-        await here.agrees_with(answer)
+        assert (await outcomes(chat))[-1] == ("answered", "answered")
+        await chat.assert_history_matches(answer)

@@ -12,7 +12,7 @@ from adkwire.gate.records import UncheckedAnswer
 from adkwire.stores.base import CallRow, RunHead
 from adkwire.stores.memory import MemoryGateStore, MemorySignals, MemoryStreamLog, SharedSignals
 from adkwire.testing import Call, Say, ScriptedModel, Wait
-from tests.live.live_house import Ear, house
+from tests.live.live_chat import RecordingListener, live_chat
 from tests.patience import PATIENCE
 from tests.support.fixtures import Make
 from tests.support.gated_tools import Till
@@ -161,7 +161,7 @@ async def test_a_continuation_is_tried_again_after_a_failure(make: Make, monkeyp
     assert (answer.text, till.paid, store.failures) == ("Too late.", [], 0)
 
 
-class FailingEar(Ear):
+class FailingListener(RecordingListener):
     """A client of a live conversation that raises when a call is answered."""
 
     def settled(self, call: str, state: str, ask: str | None) -> None:
@@ -169,9 +169,9 @@ class FailingEar(Ear):
 
 
 async def test_a_listener_that_fails_does_not_affect_the_others() -> None:
-    async with house([[Call("pay", {"amount": 5})], [Say("Done.")]]) as here:
-        answer = await (await here.say("pay 5")).until_break()
-        await here.join(FailingEar())
-        await here.answer("pay", UncheckedAnswer(approved=True))
+    async with live_chat([[Call("pay", {"amount": 5})], [Say("Done.")]]) as chat:
+        answer = await (await chat.send("pay 5")).until_break()
+        await chat.join(FailingListener())
+        await chat.answer("pay", UncheckedAnswer(approved=True))
         await answer.rest()
-        assert (here.till.paid, answer.text) == ([5], "Done.")
+        assert (chat.tools.paid, answer.text) == ([5], "Done.")

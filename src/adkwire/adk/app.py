@@ -71,15 +71,17 @@ def app_around(target: Target, rate: float, plugin: BasePlugin) -> App:
 
 
 def _resumable() -> ResumabilityConfig:
-    """Without it ADK calls the model again while calls of the step are unanswered. The warning that it is experimental
-    is not for the user of adkwire."""
+    """Return the configuration that lets ADK pause and resume, without ADK's warning that it is experimental.
+
+    Without it ADK calls the model again while calls of the step are unanswered.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return ResumabilityConfig(is_resumable=True)
 
 
 def live_app(app: App) -> App:
-    """Return a copy of an app whose agents run live: tools in the background, connections of models watched."""
+    """Return a copy of an app whose agents run live: tools in the background, connections of models supervised."""
     root = app.root_agent
     return app.model_copy(update={"root_agent": _live_agent(root)}) if isinstance(root, BaseAgent) else app
 
@@ -118,6 +120,8 @@ def paced_model(model: M, rate: float) -> M:
 
 
 def _live_agent(agent: BaseAgent) -> BaseAgent:
+    """Return a copy of an agent tree with tools in the background and supervised models."""
+
     def live(each: LlmAgent) -> dict[str, Any]:
         tools: list[Any] = getattr(each, "tools", None) or []
         update: dict[str, Any] = {"tools": [*tools, BackgroundTools()]} if tools else {}

@@ -1,7 +1,7 @@
 """BackgroundTools: lets a live run call tools in the background, so that a held call does not stop the model.
 
-ADK decides by the tool's `behavior` when the model calls it, and tells the model about it, which not every model
-takes. So it is changed in the request, where only ADK looks, by a toolset that stands last in each agent; the model
+ADK reads the tool's `behavior` when the model calls it, and also sends it to the model, which not every model accepts.
+So it is changed in the request, in a place that only ADK reads, by a toolset that stands last in each agent; the model
 reads the declarations as they were. It is put into copies: the user's own agents and tools stay as they are.
 """
 
@@ -31,9 +31,9 @@ class BackgroundTools(BaseToolset):
         swapped: set[str] = set()
         for name, tool in llm_request.tools_dict.items():
             if name not in _HANDS_OVER and tool.behavior is None and tool.response_scheduling is None:
-                twin = copy.copy(tool)
-                twin.behavior = types.Behavior.NON_BLOCKING
-                llm_request.tools_dict[name] = twin
+                copied = copy.copy(tool)
+                copied.behavior = types.Behavior.NON_BLOCKING
+                llm_request.tools_dict[name] = copied
                 swapped.add(name)
         declared: list[Any] = getattr(llm_request.config, "tools", None) or []
         for tools in declared:
@@ -52,4 +52,5 @@ class _PlainDeclaration(types.FunctionDeclaration):
 
 
 def _plain(declaration: types.FunctionDeclaration) -> types.FunctionDeclaration:
+    """Return a copy of a declaration that keeps the `behavior` it has."""
     return _PlainDeclaration(**{name: getattr(declaration, name) for name in declaration.model_fields_set})

@@ -86,7 +86,7 @@ class RunRecords:
         if event.partial:
             return
         if event.error_code == ABORTED and event.content is not None:
-            kept = [part for part in event.content.parts or () if not self._is_unasked(event, part)]
+            kept = [part for part in event.content.parts or () if not self._answers_pending_call(event, part)]
             event.content = event.content.model_copy(update={"parts": kept}) if kept else None
         asks: dict[str, Any] = {}
         for part in (event.content.parts if event.content is not None else None) or ():
@@ -127,15 +127,17 @@ class RunRecords:
         return {question.id: about_question(call)}
 
     def _responded(self, event: Event, response: types.FunctionResponse) -> None:
+        """Drop the result of a call whose response is about to be stored."""
         state = self._runs.get(event.invocation_id)
-        known = state.results.pop(response.id or "", None) if state is not None else None
-        if known is not None and event.error_code == ABORTED:
+        result = state.results.pop(response.id or "", None) if state is not None else None
+        if result is not None and event.error_code == ABORTED:
             # Stopped while a sibling still ran: ADK writes "aborted" for a call that had ended well.
-            response.response = known
+            response.response = result
 
-    def _is_unasked(self, event: Event, part: types.Part) -> bool:
-        """Return whether an aborted run answers a question, or a call that was asked about: neither ran, and the end of
-        the run answers the call."""
+    def _answers_pending_call(self, event: Event, part: types.Part) -> bool:
+        """Return whether a part of an aborted run responds to a question or to a call that was asked about.
+
+        Neither was executed; the end of the run seals the call."""
         response = part.function_response
         seen = self._seen(event, response.id) if response is not None else None
         return response is not None and (
@@ -143,6 +145,7 @@ class RunRecords:
         )
 
     def _seen(self, event: Event, call: str | None) -> SeenCall | None:
+        """Return a call of the run that an event belongs to."""
         state = self._runs.get(event.invocation_id)
         return state.seen.get(call or "") if state is not None else None
 
@@ -153,7 +156,7 @@ def _source_of(event: Event, *, live: bool) -> tuple[str, str] | None:
         return (event.branch, "") if event.branch is not None else None
     parts = (event.content.parts if event.content is not None else None) or ()
     if event.output_transcription is not None or event.input_transcription is not None:
-        kind = "said" if event.output_transcription is not None else "heard"
+        kind = "output transcript" if event.output_transcription is not None else "input transcript"
     elif parts and parts[0].text:
         kind = "thought" if parts[0].thought else "text"
     else:

@@ -168,7 +168,7 @@ def refusal_of(call: PendingCall | None) -> Response:
 
 
 def not_executed_text(outcome: str, answer: Answer | None = None) -> str:
-    """Return the error text of a call that was taken back, maybe after somebody has answered it."""
+    """Return the error text of a call that was taken back, maybe after it was answered."""
     words = _WHY.get(outcome, SUPERSEDED)
     return WENT_ON if words == SUPERSEDED and answer is not None else words
 
@@ -203,10 +203,10 @@ def verdict_part(call: PendingCall) -> types.Part:
 
 def verdict_stamp(calls: Sequence[PendingCall]) -> dict[str, Any]:
     """Return what is stamped on verdicts beyond ADK's yes or no: reason, edited arguments, expiry, an output."""
-    return {"verdicts": {call.ask: more for call in calls if (more := _more(call))}}
+    return {"verdicts": {call.ask: more for call in calls if (more := _verdict_details(call))}}
 
 
-def _more(call: PendingCall) -> dict[str, Any]:
+def _verdict_details(call: PendingCall) -> dict[str, Any]:
     answer = call.answer
     if answer is None:
         return {}
@@ -222,6 +222,7 @@ def output_stamp(calls: Sequence[PendingCall]) -> dict[str, Any]:
 
 
 def _is_bare(output: Any) -> bool:
+    """Return whether an output is not an object, which ADK requires."""
     return output is not UNSET and not isinstance(output, dict)
 
 

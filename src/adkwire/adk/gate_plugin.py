@@ -1,9 +1,8 @@
-"""GatePlugin: the ADK plugin that stands between the model's calls and the tools, for every agent of the tree.
+"""GatePlugin: the ADK plugin that decides about the calls of every agent of the tree before their tools run.
 
-It decides about each call before the tool runs, asks where a person has to be asked, lets an approved call run once,
-and keeps a tool that raises from ending the run. A call that has to wait is parked by ADK, which then pauses. In a live
-run, where nothing pauses, it is held here. A call of an agent inside a tool (an *inner* call) can be held, and cannot
-be parked: its run has a session of its own.
+It asks where a person has to be asked, lets an approved call run once, and keeps a tool that raises from ending the
+run. A call that has to wait is parked by ADK, which then pauses. In a live run, where nothing pauses, it is held here.
+A call of an agent inside a tool (an *inner* call) can be held, and cannot be parked: its run has a session of its own.
 """
 
 import asyncio
@@ -47,7 +46,7 @@ _FORBIDDEN = "The policy of this server does not allow this call; it was not exe
 _NOT_RELEASED = "This call was answered before or is no longer allowed; it was not executed."
 _BEGUN = "This call was begun before and is not executed again; what came of it is unknown here."
 _NO_PAUSE = "This call waits for a person or a browser, which an agent inside a tool cannot do; it was not executed."
-_UNTOLD = "Whether this call needs an approval could not be told; it was not executed."
+_UNDECIDED = "Whether this call needs an approval could not be determined; it was not executed."
 _NO_STORE = "The server cannot ask for an approval now; the call was not executed."
 
 
@@ -71,7 +70,8 @@ class GatePlugin(BasePlugin):
         self._held = held
         self._sessions = sessions
         self._detail = detail
-        self._records = RunRecords(gate)
+        self.records = RunRecords(gate)
+        """What is kept of the runs of this process."""
         self._calls: WeakKeyDictionary[ToolContext, _CallState] = WeakKeyDictionary()
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
@@ -88,19 +88,20 @@ class GatePlugin(BasePlugin):
         try:
             if tool_context.tool_confirmation is not None:
                 return await self._resume(tool_args, tool_context, tool_context.tool_confirmation)
-            return await self._first(tool, tool_args, tool_context)
+            return await self._decide(tool, tool_args, tool_context)
         except RequestError as error:
             logger.warning("call of %s not decided: %s", tool.name, error.message)
             return {"error": _NO_STORE}
 
-    async def _first(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> Response | None:
+    async def _decide(self, tool: BaseTool, args: dict[str, Any], context: ToolContext) -> Response | None:
+        """Decide about a call without a verdict: refuse it, ask about it, or let it run (None)."""
         run = HOLDING_RUN.get()
         origin = self._origin(context) if run is None else await self._live_origin(run, context)
         if run is not None and origin is None:
             return {"error": STOPPED}
         asks = await _asks(tool, args, context)
         if asks is None:
-            return {"error": _UNTOLD}
+            return {"error": _UNDECIDED}
         chat = origin.key if origin is not None else _chat_of(context)
         decision = await self._gate.decide(*chat, tool.name, args, asks=asks)
         seen = SeenCall(origin, tool, dict(args), decision) if origin is not None else None
@@ -109,10 +110,10 @@ class GatePlugin(BasePlugin):
             if (state := self._run_state(context)) is not None:
                 state.seen[context.function_call_id or ""] = seen
         if decision.action == "deny":
-            await self._note(seen, context, "forbidden", "not executed")
+            await self._audit(seen, context, "forbidden", "not executed")
             return {"error": f"{_FORBIDDEN} {decision.reason or ''}".rstrip()}
         if decision.action == "allow" and asks:
-            await self._note(seen, context, "allowed", decision.rule)
+            await self._audit(seen, context, "allowed", decision.rule)
             context.tool_confirmation = ToolConfirmation(confirmed=True)
         waits = decision.action == "ask" or isinstance(tool, ClientTool)
         if not waits:
@@ -139,19 +140,19 @@ class GatePlugin(BasePlugin):
             return await self._held.offer(seen, run, call_id)
         hint = seen.decision.hint or ""
         call = await self._held.ask(seen, run, call_id, author=context.agent_name, hint=hint)
-        return await self._decided(call, run, args, context)
+        return await self._apply_answer(call, run, args, context)
 
     async def _show_inner_call(self, seen: SeenCall, run: HoldingRun, context: ToolContext) -> None:
-        """Show a call of an agent inside a tool before somebody is asked about it: no event of the chat has it."""
+        """Show a call of an agent inside a tool before a person is asked about it: no event of the chat has it."""
         if not self._is_ours(context):
             call = types.FunctionCall(id=context.function_call_id, name=seen.tool.name, args=seen.args)
             await run.show_inner_call(call, context.agent_name, browser=isinstance(seen.tool, ClientTool))
             self._calls[context].inner_is_shown = True
 
-    async def _decided(
+    async def _apply_answer(
         self, call: PendingCall, run: HoldingRun, args: dict[str, Any], context: ToolContext
     ) -> Response | None:
-        """Do what was decided about a held call; None lets the tool run."""
+        """Apply the answer to a held call; return its response, None to let the tool run."""
         answer = call.answer
         if answer is None or call.state in (State.VOID, State.UNKNOWN):
             return {"error": not_executed_text(call.outcome, answer)}
@@ -169,7 +170,7 @@ class GatePlugin(BasePlugin):
         if not verdict.confirmed:
             call = await self._gate.get(user, chat, call_id)
             if call is not None:
-                await self._finished(call, "not executed")
+                await self._close_record(call, "not executed")
             return refusal_of(call)
         call = await self._gate.claim(user, chat, call_id, args)
         if call is None:
@@ -192,7 +193,7 @@ class GatePlugin(BasePlugin):
         changed = await self._after(tool, tool_args, tool_context, result)
         run, state = HOLDING_RUN.get(), self._calls.get(tool_context)
         if run is not None and self._is_ours(tool_context) and not self._is_running(tool_context):
-            # A tool that has ignored its cancellation: ADK would wait for ever for somebody to take the result.
+            # A tool that has ignored its cancellation: ADK would wait for ever until its result is taken.
             raise asyncio.CancelledError
         if run is not None and state is not None and state.inner_is_shown:
             await self._show_inner_result(run, tool_context, as_object(result if changed is None else changed))
@@ -208,6 +209,7 @@ class GatePlugin(BasePlugin):
     async def _after(
         self, tool: BaseTool, args: dict[str, Any], context: ToolContext, result: object
     ) -> Response | None:
+        """Return what takes the place of a tool's result; None if the result stays."""
         state, run = self._calls.setdefault(context, _CallState()), HOLDING_RUN.get()
         asked = (context.function_call_id or "") in context.actions.requested_tool_confirmations
         if run is not None and asked:
@@ -228,7 +230,7 @@ class GatePlugin(BasePlugin):
         call, state.claimed = state.claimed, None
         response = executed_result(tool, call, context, result)
         self._keep_result(context, response)
-        await self._finished(call, "failed" if set(response) == {"error"} else "executed")
+        await self._close_record(call, "failed" if set(response) == {"error"} else "executed")
         return response
 
     async def _ask_from_inside(
@@ -241,7 +243,7 @@ class GatePlugin(BasePlugin):
         claimed, state.claimed = state.claimed, None
         if claimed is not None or state.seen is None:
             if claimed is not None:
-                await self._finished(claimed, "failed")
+                await self._close_record(claimed, "failed")
             return {"error": ASKED_AGAIN}
         try:
             await self._show_inner_call(state.seen, run, context)
@@ -249,7 +251,7 @@ class GatePlugin(BasePlugin):
             asked = await self._held.ask(
                 state.seen, run, call_id, author=context.agent_name, hint=hint, payload=payload
             )
-            refusal = await self._decided(asked, run, args, context)
+            refusal = await self._apply_answer(asked, run, args, context)
         except RequestError as error:
             logger.warning("call of %s not decided: %s", tool.name, error.message)
             return {"error": _NO_STORE}
@@ -278,7 +280,8 @@ class GatePlugin(BasePlugin):
             return {"error": _NO_STORE}
         return None
 
-    async def _finished(self, call: PendingCall, outcome: str) -> None:
+    async def _close_record(self, call: PendingCall, outcome: str) -> None:
+        """Record how a call ended; a gate that does not answer is no failure of the call."""
         try:
             await self._gate.finish(call.user, call.chat, call.call, outcome)
         except RequestError as error:
@@ -300,15 +303,7 @@ class GatePlugin(BasePlugin):
             return
         if event.partial:
             event.timestamp = self._sessions.now(ChatKey(invocation_context.user_id, invocation_context.session.id))
-        await self._records.prepare(event, live=HOLDING_RUN.get() is not None)
-
-    def result_of(self, invocation_id: str, call_id: str) -> Response | None:
-        """Return the result of a call that ADK has not stored."""
-        return self._records.result_of(invocation_id, call_id)
-
-    def forget(self, invocation_id: str) -> None:
-        """Drop what is kept of a run that has ended."""
-        self._records.forget(invocation_id)
+        await self.records.prepare(event, live=HOLDING_RUN.get() is not None)
 
     def _keep_result(self, context: ToolContext, result: Response) -> None:
         if (state := self._run_state(context)) is not None:
@@ -321,7 +316,7 @@ class GatePlugin(BasePlugin):
         # All turns of a live run are one invocation to ADK; to us each is one of its own.
         holding = HOLDING_RUN.get()
         turn = holding.invocation(context.function_call_id or "") if holding is not None else None
-        return self._records.of_run(turn or context.get_invocation_context().invocation_id)
+        return self.records.of_run(turn or context.get_invocation_context().invocation_id)
 
     def _origin(self, context: ToolContext) -> CallOrigin | None:
         """Return where a call comes from; None for an inner call."""
@@ -342,7 +337,7 @@ class GatePlugin(BasePlugin):
         """Return whether a call is made in the session of the chat, not by an agent inside a tool."""
         return context.get_invocation_context().session_service is self._sessions
 
-    async def _note(self, seen: SeenCall | None, context: ToolContext, verdict: str, outcome: str) -> None:
+    async def _audit(self, seen: SeenCall | None, context: ToolContext, verdict: str, outcome: str) -> None:
         if seen is not None:
             await self._gate.note(offered_call(seen, context.function_call_id or ""), verdict, outcome, "policy")
 
@@ -362,5 +357,5 @@ async def _asks(tool: BaseTool, args: dict[str, Any], context: ToolContext) -> b
             return await tool.asks(args, context)
         return await tool.check_require_confirmation(args, context) is True
     except Exception as error:
-        logger.warning("whether %s asks could not be told: %s", tool.name, type(error).__name__, exc_info=error)
+        logger.warning("whether %s asks could not be determined: %s", tool.name, type(error).__name__, exc_info=error)
         return None

@@ -54,21 +54,22 @@ class GeminiDirect:
 
     def __init__(self, adk: AgentRunner, *, model: str | None = None, offline: BaseLlm | None = None) -> None:
         self._adk = adk
-        self._wanted = model
-        self._given = offline
+        self._model_name = model
+        self._offline_model = offline
         self._connected = False
+        """True once Gemini was asked."""
 
     @property
     def name(self) -> str | None:
         """The name of the model that answers; None when there is none."""
         if self._gemini is not None:
-            return self._wanted or self._gemini.model
-        return self._spare.model if self._spare is not None else None
+            return self._model_name or self._gemini.model
+        return self._fallback.model if self._fallback is not None else None
 
     @property
     def offline(self) -> bool:
         """True when the offline model answers."""
-        return self._gemini is None and self._spare is not None
+        return self._gemini is None and self._fallback is not None
 
     def check(self) -> None:
         """Raise `Unavailable` when there is no model that could answer."""
@@ -89,9 +90,9 @@ class GeminiDirect:
         answer: Fields = {**about, "author": AUTHOR, "id": str(uuid.uuid4()), "custom_metadata": add_stamp(None, stamp)}
         done = False
         with self._adk.stamping(key, stamp):
-            contents = await self._asked(key, message, about)
+            contents = await self._store_message(key, message, about)
             try:
-                async with aclosing(_until(abort, self._ask(contents))) as responses:
+                async with aclosing(_until_abort(abort, self._ask(contents))) as responses:
                     async for response in responses:
                         event = Event(**dict(response) | answer, timestamp=self._adk.now(key))
                         done = not event.partial
@@ -99,24 +100,25 @@ class GeminiDirect:
                             await self._adk.append(key, [event])
                         yield event
             except Exception as error:
-                yield await self._ended(key, about, _code_of(error), str(error))
+                yield await self._store_end(key, about, _code_of(error), str(error))
                 raise
             if abort.is_set() and not done:
-                yield await self._ended(key, about, ABORTED)
+                yield await self._store_end(key, about, ABORTED)
 
     async def close(self) -> None:
         """Close the connections to Gemini, but not those of the agent's own model."""
-        if self._connected and self._gemini is not None and self._gemini is not self._own:
+        if self._connected and self._gemini is not None and self._gemini is not self._agent_model:
             await self._gemini.api_client.aio.aclose()
 
     @functools.cached_property
-    def _own(self) -> BaseLlm | None:
+    def _agent_model(self) -> BaseLlm | None:
+        """The model of the agent."""
         return self._adk.model
 
     @functools.cached_property
-    def _spare(self) -> BaseLlm | None:
+    def _fallback(self) -> BaseLlm | None:
         """The offline model: that of the bridge, or the agent's own if that is offline."""
-        return self._given or (self._own if self._adk.offline else None)
+        return self._offline_model or (self._agent_model if self._adk.offline else None)
 
     @functools.cached_property
     def _gemini(self) -> "Gemini | None":
@@ -124,11 +126,13 @@ class GeminiDirect:
         from google.adk.models import Gemini  # heavy, and not needed for turns of the agent
 
         has_key = has_gemini_key(os.environ)
-        if isinstance(self._own, Gemini) and (self._own.client or self._own.client_kwargs or has_key):
-            return self._own
-        return Gemini(model=self._wanted or DEFAULT_MODEL) if has_key else None
+        if isinstance(self._agent_model, Gemini) and (
+            self._agent_model.client or self._agent_model.client_kwargs or has_key
+        ):
+            return self._agent_model
+        return Gemini(model=self._model_name or DEFAULT_MODEL) if has_key else None
 
-    async def _asked(self, key: ChatKey, message: UserMessage, about: Fields) -> list[types.Content]:
+    async def _store_message(self, key: ChatKey, message: UserMessage, about: Fields) -> list[types.Content]:
         """Store the user's message; return the contents of the chat with it."""
         session = await self._adk.load(key)
         before = contents_of_chat(session.events) if session is not None else []
@@ -136,7 +140,7 @@ class GeminiDirect:
         await self._adk.append(key, [Event(author="user", content=stored, **about)])
         return [*before, _content("user", map(_part, message.parts))]
 
-    async def _ended(self, key: ChatKey, about: Fields, code: str, message: str | None = None) -> Event:
+    async def _store_end(self, key: ChatKey, about: Fields, code: str, message: str | None = None) -> Event:
         event = Event(author=AUTHOR, error_code=code, error_message=message, **about)
         await self._adk.append(key, [event])
         return event
@@ -144,10 +148,10 @@ class GeminiDirect:
     async def _ask(self, contents: list[types.Content]) -> AsyncGenerator[LlmResponse, None]:
         if self._gemini is not None:
             self._connected = True
-            source = _gemini_stream(self._gemini, self._wanted or self._gemini.model, contents)
-        elif self._spare is not None:
-            request = LlmRequest(model=self._spare.model, contents=contents)
-            source = self._spare.generate_content_async(request, stream=True)
+            source = _gemini_stream(self._gemini, self._model_name or self._gemini.model, contents)
+        elif self._fallback is not None:
+            request = LlmRequest(model=self._fallback.model, contents=contents)
+            source = self._fallback.generate_content_async(request, stream=True)
         else:
             self.check()
             return
@@ -203,20 +207,20 @@ class _Whole:
         return LlmResponse(**self._fields)
 
 
-async def _until(abort: asyncio.Event, source: AsyncGenerator[_T, None]) -> AsyncGenerator[_T, None]:
+async def _until_abort(abort: asyncio.Event, source: AsyncGenerator[_T, None]) -> AsyncGenerator[_T, None]:
     """Yield from `source` until the abort; then close it, wherever it is."""
     aborted = asyncio.create_task(abort.wait(), name="adkwire-direct-abort")
-    coming: asyncio.Task[_T | None] | None = None
+    next_item: asyncio.Task[_T | None] | None = None
     try:
         while not abort.is_set():
-            coming = asyncio.create_task(_next(source), name="adkwire-direct")
-            await asyncio.wait([coming, aborted], return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done() or (item := coming.result()) is None:
+            next_item = asyncio.create_task(_next(source), name="adkwire-direct")
+            await asyncio.wait([next_item, aborted], return_when=asyncio.FIRST_COMPLETED)
+            if not next_item.done() or (item := next_item.result()) is None:
                 return
             yield item
     finally:
         # A source that swallows the cancellation is still running and cannot be closed.
-        if await end(*(task for task in (coming, aborted) if task is not None)):
+        if await end(*(task for task in (next_item, aborted) if task is not None)):
             await source.aclose()
 
 
@@ -245,17 +249,18 @@ def _answer(turn: Turn) -> Iterator[types.Content]:
         yield _content(role, [part for _, part in parts])
 
 
-def _described(shown: Part) -> Iterator[tuple[str, types.Part]]:
-    if isinstance(shown, TextPart):
-        yield "model", types.Part(text=shown.text)
-    elif isinstance(shown, ToolPart):
-        yield "user", types.Part(text=f"For context: {_in_words(shown)}")
-    elif isinstance(shown, FilePart) and shown.url.startswith("data:"):
+def _described(part: Part) -> Iterator[tuple[str, types.Part]]:
+    """Yield what a model without tools reads of a part of the answer, with the role of its content."""
+    if isinstance(part, TextPart):
+        yield "model", types.Part(text=part.text)
+    elif isinstance(part, ToolPart):
+        yield "user", types.Part(text=f"For context: {_description(part)}")
+    elif isinstance(part, FilePart) and part.url.startswith("data:"):
         yield "user", types.Part(text="For context: you showed this.")
-        yield "user", _part(Media(shown.media_type, base64.b64decode(shown.url.partition(",")[2])))
+        yield "user", _part(Media(part.media_type, base64.b64decode(part.url.partition(",")[2])))
 
 
-def _in_words(call: ToolPart) -> str:
+def _description(call: ToolPart) -> str:
     name = call.type.removeprefix("tool-") if call.tool_name is UNSET else call.tool_name
     called = (
         f"the tool {name} was called with {json_text(call.input)}" if call.input is not UNSET else f"{name} was called"

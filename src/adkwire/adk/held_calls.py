@@ -1,8 +1,8 @@
 """Held calls: calls of a live run that wait in this process for a person or a browser while the conversation goes on.
 
-In a live run nothing pauses. The plugin is called in the background, so it can simply wait. What it waits for is
-written into the session as ADK itself would have written it, so that after a lost socket, a crash or a change of mode
-there is a parked call like any other.
+In a live run nothing pauses. The plugin is called in the background, so it can wait. The question is written into the
+session as ADK itself would have written it, so that after a lost socket, a crash or a change of mode the call is a
+parked call like any other.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ class HeldCalls:
         """Ask a person about a call and wait; return its record when the verdict was shown, or the call taken back."""
         question = _question(seen, call_id, hint, payload)
         asked = asked_call(seen, question, seen.origin.branch)
-        async with self._or_taken_back(asked):
+        async with self._abandon_on_failure(asked):
             record = await self._open(asked, seen.decision.timeout, self._settings.live_approval_timeout)
             await run.show(call_id, _question_event(seen, question, record, author))
             answered = await self._answered(record)
@@ -127,14 +127,14 @@ class HeldCalls:
     async def offer(self, seen: SeenCall, run: HoldingRun, call_id: str) -> Response:
         """Let the browser execute a call that needs no approval; return its output."""
         record = msgspec.structs.replace(offered_call(seen, call_id), browser=True)
-        async with self._or_taken_back(record):
+        async with self._abandon_on_failure(record):
             record = await self._open(record, seen.decision.timeout, self._settings.client_tool_timeout)
             await run.offer(call_id)
         return await self.output(record, run)
 
     @asynccontextmanager
-    async def _or_taken_back(self, call: PendingCall) -> AsyncGenerator[None, None]:
-        """Take a call back when a store fails: the model reads that it was not executed, so nobody may approve it."""
+    async def _abandon_on_failure(self, call: PendingCall) -> AsyncGenerator[None, None]:
+        """Abandon a call when a store fails: the model reads that it was not executed, so it must not be."""
         try:
             yield
         except RequestError:
@@ -142,11 +142,11 @@ class HeldCalls:
                 await self._gate.abandon(call.user, call.chat, call.call, "interrupted")
             raise
 
-    async def _open(self, call: PendingCall, of_rule: float | None, in_live: float) -> PendingCall:
-        """Open the record of a call, with the timeout of its rule or, while the conversation lasts, another."""
-        if of_rule is not None:
-            return await self._gate.open(call, of_rule)
-        return await self._gate.open(msgspec.structs.replace(call, live=True), in_live)
+    async def _open(self, call: PendingCall, rule_timeout: float | None, live_timeout: float) -> PendingCall:
+        """Open the record of a call with the timeout of its rule, or `live_timeout` until the conversation ends."""
+        if rule_timeout is not None:
+            return await self._gate.open(call, rule_timeout)
+        return await self._gate.open(msgspec.structs.replace(call, live=True), live_timeout)
 
     async def output(self, record: PendingCall, run: HoldingRun) -> Response:
         """Wait for the browser's output of a call and return it."""
@@ -180,7 +180,7 @@ class HeldCalls:
                 await changed.wait()
 
     async def _record(self, key: ChatKey, call: str) -> PendingCall | None:
-        """Read the record of a call. While the store does not answer the call goes on waiting, which is not wrong."""
+        """Read the record of a call, again and again while the store does not answer: the call goes on waiting."""
         wait = _RETRY
         while True:
             try:

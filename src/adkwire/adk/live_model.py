@@ -1,4 +1,4 @@
-"""Supervised connections to a live model: ADK reconnects without saying so, and clients should know.
+"""Supervised connections to a live model: ADK reconnects without a notice, and clients should get one.
 
 When a connection is lost ADK opens another at once, again and again, and forgets the handle to resume by when the model
 has none for the moment. Without a handle ADK sends the first message of the connection again, and the model answers it
@@ -8,7 +8,7 @@ supervision decides what ADK gets to know:
 | the model is  | by a handle | says that it goes away              | drops the connection                            |
 |---------------|-------------|-------------------------------------|-------------------------------------------------|
 | idle          | yes         | resumed now                         | resumed                                         |
-| idle          | no          | kept from ADK until the drop comes  | lost: what is said next begins with the history |
+| idle          | no          | kept from ADK until the drop comes  | lost: the next input begins with the history    |
 | answering     | yes         | resumed when the next handle has it | lost: the answer fails, and is kept as it is    |
 | answering     | no          | kept from ADK until the drop comes  | lost: the answer fails, and is kept as it is    |
 | awaits calls  | yes         | resumed when it is silent           | resumed: their results go to the new connection |
@@ -35,12 +35,13 @@ from google.genai import errors, types
 from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 8.0
-_MOST, _WITHIN = 10, 120.0
+"""Seconds to wait before a lost connection is opened again: the base of the doubling, and the limit."""
+_MAX_LOSSES, _LOSS_WINDOW = 10, 120.0
 """Lost connections, and the seconds within which so many of them end the conversation."""
-_CATCHING_UP = 5.0
+_STORE_TIMEOUT = 5.0
 """Seconds to wait until ADK has stored what was received."""
-_CLEAN = 1000
-_DROPS = (_CLEAN, 1006, 1011)
+_NORMAL_CLOSURE = 1000
+_RESUMED_CODES = (_NORMAL_CLOSURE, 1006, 1011)
 """Close codes after which ADK resumes a connection."""
 
 
@@ -83,20 +84,24 @@ class ConnectionLostError(ConnectionError):
 class Supervision:
     """The state of the connections of one live run. A connection that is opened for another agent is no loss."""
 
-    def __init__(self, watcher: ConnectionObserver) -> None:
-        self.watcher = watcher
+    def __init__(self, observer: ConnectionObserver) -> None:
+        self.observer = observer
         self.handle: str | None = None
         """The last handle by which the conversation can be resumed."""
         self.losses = 0
         """How many connections were lost and opened again: texts that had begun on earlier ones are over."""
         self._lost = False
+        """True from the loss of a connection until another is open."""
         self._times: list[float] = []
-        self._away: LlmResponse | None = None
+        """When the last connections were lost."""
+        self._go_away: LlmResponse | None = None
         """The model's go-away, while ADK must not resume yet."""
         self._speaking = False
-        self._is_fresh = False
+        """True while the model is in the middle of a speech."""
+        self._handle_is_current = False
         """True when the handle is newer than everything the model has said."""
-        self._ahead = 0
+        self._unstored_ends = 0
+        """Number of ends of speeches that were received and that ADK has not stored."""
         self._caught_up = asyncio.Event()
 
     def lost(self) -> None:
@@ -106,59 +111,59 @@ class Supervision:
     async def before(self) -> None:
         """Wait before a lost connection is opened again; raise `TooManyLostError` when too many were lost."""
         if not self._lost:
-            # Another agent's, or another beginning: what the last one could be resumed by is not for this one.
+            # Another agent's connection, or a new one: the last handle does not resume it.
             self.handle = None
             return
         now = time.monotonic()
-        if len(self._times) == _MOST and now - self._times[0] < _WITHIN:
+        if len(self._times) == _MAX_LOSSES and now - self._times[0] < _LOSS_WINDOW:
             raise TooManyLostError("the connection to the model was lost again and again")
-        self._times = [*self._times[1 - _MOST :], now]
-        recent = sum(now - at < _WITHIN for at in self._times)
-        self.watcher.reconnecting()
+        self._times = [*self._times[1 - _MAX_LOSSES :], now]
+        recent = sum(now - at < _LOSS_WINDOW for at in self._times)
+        self.observer.reconnecting()
         if recent > 1:
             # Full jitter, so that many conversations do not come back at the same moment.
             await asyncio.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2**recent)))  # noqa: S311
 
     def opened(self) -> None:
         """Note that a connection is open."""
-        self._away, self._speaking = None, False
+        self._go_away, self._speaking = None, False
         if self._lost:
             self._lost = False
             self.losses += 1
-            self.watcher.reconnected()
+            self.observer.reconnected()
 
     def seen(self, response: LlmResponse) -> LlmResponse:
         """Learn from a response on its way to ADK; return it as ADK is to see it."""
         if _ends_speech(response):
             self._speaking = False
-            self._ahead += 1
+            self._unstored_ends += 1
         elif response.content is not None or response.output_transcription is not None:
-            self._speaking, self._is_fresh = True, False
+            self._speaking, self._handle_is_current = True, False
         if response.go_away is not None:
-            self.watcher.going_away()
-            self._away = response
+            self.observer.going_away()
+            self._go_away = response
             return self.departure() or response.model_copy(update={"go_away": None})
         return self._with_handle(response)
 
     def taken(self, response: LlmResponse) -> None:
         """Note that ADK has stored what it made of a response."""
         if _ends_speech(response):
-            self._ahead = max(0, self._ahead - 1)
+            self._unstored_ends = max(0, self._unstored_ends - 1)
             self._caught_up.set()
 
     def departure(self) -> LlmResponse | None:
         """Return the model's go-away if ADK may resume now, which it does at once."""
-        away = self._away
-        if away is None or self._speaking or not self._resumes():
+        go_away = self._go_away
+        if go_away is None or self._speaking or not self._resumes():
             return None
-        self._away = None
+        self._go_away = None
         self.lost()
-        return away
+        return go_away
 
     async def departure_after(self, response: LlmResponse) -> LlmResponse | None:
         """Return the go-away after a response that may end an answer, once a handle exists that includes the answer."""
         is_due = _ends_speech(response) or response.live_session_resumption_update is not None
-        if self._away is None or not is_due or not self._is_fresh:
+        if self._go_away is None or not is_due or not self._handle_is_current:
             return None
         await self._catch_up()
         return self.departure()
@@ -168,28 +173,28 @@ class Supervision:
         if not _is_drop(error):
             return
         await self._catch_up()
-        is_clean_end = _code(error) == _CLEAN and self.watcher.activity() is not ModelActivity.ANSWERING
+        is_clean_end = _code(error) == _NORMAL_CLOSURE and self.observer.activity() is not ModelActivity.ANSWERING
         if not self._resumes() and not is_clean_end:
             raise ConnectionLostError("the connection to the model was lost") from error
 
     def _resumes(self) -> bool:
-        return self.handle is not None and self.watcher.activity() is not ModelActivity.ANSWERING
+        return self.handle is not None and self.observer.activity() is not ModelActivity.ANSWERING
 
     async def _catch_up(self) -> None:
         """Wait until ADK has stored what was received: only then it is known whether an answer is under way."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_CATCHING_UP):
-                while self._ahead > 0:
+            async with asyncio.timeout(_STORE_TIMEOUT):
+                while self._unstored_ends > 0:
                     self._caught_up.clear()
                     await self._caught_up.wait()
-        self._ahead = 0
+        self._unstored_ends = 0
 
     def _with_handle(self, response: LlmResponse) -> LlmResponse:
         update = response.live_session_resumption_update
         if update is None:
             return response
         self.handle = update.new_handle or self.handle
-        self._is_fresh = bool(update.new_handle)
+        self._handle_is_current = bool(update.new_handle)
         if update.new_handle or self.handle is None:
             return response
         kept = update.model_copy(update={"new_handle": self.handle})
@@ -202,13 +207,13 @@ def _ends_speech(response: LlmResponse) -> bool:
 
 
 def _is_drop(error: Exception) -> bool:
-    return isinstance(error, ConnectionClosed) or _code(error) in _DROPS
+    return isinstance(error, ConnectionClosed) or _code(error) in _RESUMED_CODES
 
 
 def _code(error: Exception) -> int | None:
     if isinstance(error, errors.APIError):
         return error.code
-    return _CLEAN if isinstance(error, ConnectionClosedOK) else None
+    return _NORMAL_CLOSURE if isinstance(error, ConnectionClosedOK) else None
 
 
 SUPERVISION: ContextVar[Supervision | None] = ContextVar("adkwire_supervision", default=None)
@@ -252,8 +257,8 @@ def _watched(connection: BaseLlmConnection, supervision: Supervision) -> Any:
             async for response in responses:
                 for each in transcript.in_order(response):
                     yield supervision.seen(each)
-                if (away := await supervision.departure_after(response)) is not None:
-                    yield away
+                if (go_away := await supervision.departure_after(response)) is not None:
+                    yield go_away
 
     return watched
 
@@ -262,7 +267,7 @@ class Transcript:
     """The transcript of the model's speech on one connection, finished where a call follows.
 
     ADK finishes it when the model has generated all. Gemini 3.x calls tools before that, and generates the rest when it
-    has their responses: the text before a call would stay open for as long as somebody is asked, and be stored behind
+    has their responses: the text before a call would stay open for as long as the call is pending, and be stored behind
     the call.
     """
 

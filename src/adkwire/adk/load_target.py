@@ -52,7 +52,7 @@ def check_models(target: Target, environ: Mapping[str, str]) -> None:
         try:
             model = agent.canonical_model
         except Exception as error:
-            raise ConfigError(f"Agent {agent.name} cannot have the model {agent.model}: {_words(error)}") from error
+            raise ConfigError(f"Agent {agent.name} cannot have the model {agent.model}: {_one_line(error)}") from error
         if type(model) is Gemini and not has_gemini_key(environ):
             raise ConfigError(
                 f"Agent {agent.name} uses {model.model}, but there is no key: set GOOGLE_API_KEY "
@@ -85,7 +85,7 @@ def _load_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{path} cannot be loaded: {_words(error)}") from error
+        raise ConfigError(f"{path} cannot be loaded: {_one_line(error)}") from error
     return module
 
 
@@ -94,7 +94,7 @@ def _load_module(name: str, target: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{target} cannot be loaded: {_words(error)}") from error
+        raise ConfigError(f"{target} cannot be loaded: {_one_line(error)}") from error
 
 
 def _pick(module: ModuleType, attribute: str, target: str) -> Target:
@@ -109,6 +109,6 @@ def _pick(module: ModuleType, attribute: str, target: str) -> Target:
     raise ConfigError(f"{target}: {name} is of type {type(value).__name__}, not an ADK Agent, App or Workflow.")
 
 
-def _words(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -168,10 +168,10 @@ class AgentRunner:
         """
         outputs = [call for call in calls if is_released(call)]
         verdicts = [call for call in calls if not is_released(call)]
-        beside = [verdict_event(call, stamp) for call in outputs if call.ask and call.call not in with_verdict]
+        own_events = [verdict_event(call, stamp) for call in outputs if call.ask and call.call not in with_verdict]
         if verdicts:
-            beside += [answer_event(call, output_part(call), {**stamp, **output_stamp([call])}) for call in outputs]
-        for event in beside:
+            own_events += [answer_event(call, output_part(call), {**stamp, **output_stamp([call])}) for call in outputs]
+        for event in own_events:
             await self.append(key, [event])
             yield event
         parts = [verdict_part(call) for call in verdicts] or [output_part(call) for call in outputs]
@@ -186,7 +186,7 @@ class AgentRunner:
     async def _run(
         self, key: ChatKey, content: types.Content, stamp: Stamp, abort: asyncio.Event, user_stamp: Stamp
     ) -> AsyncGenerator[Event, None]:
-        # The task may have been started by a live conversation, which has no part in this run.
+        # The task may have been started by a live conversation, which this run is not part of.
         HOLDING_RUN.set(None)
         events = self._runner.run_async(
             user_id=key.user,
@@ -224,7 +224,7 @@ class AgentRunner:
                     async for event in events:
                         yield event
             finally:
-                self._plugin.forget(live.invocation)
+                self._plugin.records.forget(live.invocation)
 
     async def hand_over(
         self, key: ChatKey, calls: Sequence[PendingCall], with_verdict: Collection[str], stamp: Stamp
@@ -244,11 +244,11 @@ class AgentRunner:
 
     def result_of(self, invocation_id: str, call_id: str) -> dict[str, Any] | None:
         """Return the result of a call of a run that ADK has not stored."""
-        return self._plugin.result_of(invocation_id, call_id)
+        return self._plugin.records.result_of(invocation_id, call_id)
 
     def forget(self, invocation_id: str) -> None:
         """Drop what is kept of a run that has ended."""
-        self._plugin.forget(invocation_id)
+        self._plugin.records.forget(invocation_id)
 
     async def load(self, key: ChatKey, *, recent: int | None = None) -> Session | None:
         """Return the session of a chat, whole or with its newest events only; None when there is none."""

@@ -6,7 +6,7 @@ all turns. A live run writes from several tasks. Everything else that is stored 
 session: with a second handle the live run would fail.
 
 It also finishes every operation, though the task that called it may be cancelled. A read that is cut in half keeps an
-old view of the file open, on which no write succeeds any more; of a write nobody would know whether it is stored.
+old transaction open, on which no write succeeds any more; of a write it would be unknown whether it is stored.
 
 It also gives every event its time, since history is ordered by time: see `SessionClock`.
 
@@ -190,14 +190,14 @@ class StampedSessions(BaseSessionService):
         check_writer()
         key = ChatKey(session.user_id, session.id)
         if (live := _unlocked(self._live.get(key))) is not None:
-            return await _whole(self._append_live(live, session, event))
+            return await _uncancelled(self._append_live(live, session, event))
         writing = _unlocked(self._writing.get(key))
         if writing is not None:
             stamp = {**writing.stamp, **writing.user_stamp} if event.author == "user" else writing.stamp
             event.custom_metadata = add_stamp(event.custom_metadata, stamp)
         clock = writing.clock if writing is not None else SessionClock(self._clock)
         event.timestamp = clock.now(_last_time(session))
-        return await _whole(self._inner.append_event(session, event))
+        return await _uncancelled(self._inner.append_event(session, event))
 
     async def _append_live(self, live: _Live, session: Session, event: Event) -> Event:
         async with live.lock:
@@ -217,7 +217,7 @@ class StampedSessions(BaseSessionService):
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
-        """Create a session as the service inside does, at the time of the injected clock."""
+        """Create a session at the time of the injected clock."""
 
         async def made() -> Session:
             # In the context of this task only.
@@ -226,33 +226,33 @@ class StampedSessions(BaseSessionService):
                 app_name=app_name, user_id=user_id, state=state, session_id=session_id
             )
 
-        return await _whole(made())
+        return await _uncancelled(made())
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
-        """Do what the service inside does, to the end."""
+        """Read a session, to the end also if the caller is cancelled."""
         found = self._inner.get_session(app_name=app_name, user_id=user_id, session_id=session_id, config=config)
-        return await _whole(found)
+        return await _uncancelled(found)
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """Do what the service inside does, to the end."""
-        return await _whole(self._inner.list_sessions(app_name=app_name, user_id=user_id))
+        """List sessions, to the end also if the caller is cancelled."""
+        return await _uncancelled(self._inner.list_sessions(app_name=app_name, user_id=user_id))
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Do what the service inside does, to the end."""
-        await _whole(self._inner.delete_session(app_name=app_name, user_id=user_id, session_id=session_id))
+        """Delete a session, to the end also if the caller is cancelled."""
+        await _uncancelled(self._inner.delete_session(app_name=app_name, user_id=user_id, session_id=session_id))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """Do what the service inside does, to the end."""
-        return await _whole(self._inner.get_user_state(app_name=app_name, user_id=user_id))
+        """Read the state of a user, to the end also if the caller is cancelled."""
+        return await _uncancelled(self._inner.get_user_state(app_name=app_name, user_id=user_id))
 
     async def flush(self) -> None:
-        """Do what the service inside does, to the end."""
+        """Flush the inner service."""
         await self._inner.flush()
 
     async def close(self) -> None:
-        """Close the service inside, if it can be closed."""
+        """Close the inner service, if it can be closed."""
         close = getattr(self._inner, "close", None)
         if close is not None:
             await close()
@@ -264,18 +264,18 @@ def _last_time(session: Session) -> float:
     return max(newest, session.last_update_time)
 
 
-async def _whole(operation: Coroutine[Any, Any, _T]) -> _T:
+async def _uncancelled(operation: Coroutine[Any, Any, _T]) -> _T:
     """Return the result of an operation that is not cancelled with the task that awaits it."""
     task = asyncio.ensure_future(operation)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        task.add_done_callback(_let_go)
+        task.add_done_callback(_discard_result)
         await asyncio.wait([task], timeout=PATIENCE)
         raise
 
 
-def _let_go(task: "asyncio.Task[Any]") -> None:
+def _discard_result(task: "asyncio.Task[Any]") -> None:
     """Discard the task's result so that asyncio does not warn."""
     if not task.cancelled():
         task.exception()

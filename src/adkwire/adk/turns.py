@@ -96,7 +96,7 @@ def without_rewound(events: Iterable[Event]) -> list[Event]:
 def turns(events: Iterable[Event]) -> list[Turn]:
     """Return the turns of a session, in their order."""
     found: dict[str, Turn] = {}
-    heard: dict[str, list[Event]] = {}
+    transcripts: dict[str, list[Event]] = {}
     for event in map(with_inner_call, without_rewound(events)):
         stamp = stamp_of(event)
         if stamp.get("aside") is True:
@@ -109,28 +109,28 @@ def turns(events: Iterable[Event]) -> list[Turn]:
             turn = found[message_id] = Turn(message_id, stamp.get("user") or event.id, event.invocation_id)
         turn.spoken = turn.spoken or stamp.get("spoken") is True or event.input_transcription is not None
         if event.input_transcription is not None:
-            heard.setdefault(message_id, []).append(event)
+            transcripts.setdefault(message_id, []).append(event)
         elif turn.user_event is None and _is_question(event):
             turn.user_event = event
         else:
             turn.events.append(event)
     for message_id, turn in found.items():
         turn.events.sort(key=shown_at)
-        turn.user_event = _with_speech(turn.user_event, sorted(heard.get(message_id, ()), key=shown_at))
+        turn.user_event = _with_speech(turn.user_event, sorted(transcripts.get(message_id, ()), key=shown_at))
     return list(found.values())
 
 
-def _with_speech(asked: Event | None, heard: list[Event]) -> Event | None:
-    """Return the user's event of a turn with all transcripts of it as one text behind what was typed."""
-    spoken = " ".join(text for event in heard if (text := _understood(event)))
+def _with_speech(typed: Event | None, transcripts: list[Event]) -> Event | None:
+    """Return the user's event of a turn with all its transcripts as one text behind the typed parts."""
+    spoken = " ".join(text for event in transcripts if (text := _finished_text(event)))
     if not spoken:
-        return asked
-    typed = (asked.content.parts if asked is not None and asked.content is not None else None) or []
-    content = types.Content(role="user", parts=[*typed, types.Part(text=spoken)])
-    return (asked or heard[0]).model_copy(update={"content": content, "input_transcription": None})
+        return typed
+    parts = (typed.content.parts if typed is not None and typed.content is not None else None) or []
+    content = types.Content(role="user", parts=[*parts, types.Part(text=spoken)])
+    return (typed or transcripts[0]).model_copy(update={"content": content, "input_transcription": None})
 
 
-def _understood(event: Event) -> str:
+def _finished_text(event: Event) -> str:
     transcript = event.input_transcription
     return (transcript.text or "").strip() if transcript is not None and transcript.finished else ""
 

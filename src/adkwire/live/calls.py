@@ -1,4 +1,4 @@
-"""The calls of a live conversation, as the gate plugin sees them: the turn of each, and how its events are shown."""
+"""The calls of a live conversation for the gate plugin: the turn of each, and how events about it are shown."""
 
 import asyncio
 from typing import Any
@@ -35,24 +35,24 @@ class LiveCalls:
             self._announcement(turn, call).set()
 
     def end_turn(self, turn: RoutedTurn) -> None:
-        """Drop what is kept for the calls of a turn that has ended; a call that waits to be shown waits no longer."""
+        """Drop what is kept for the calls of a turn that has ended. What waits for one of them to be shown goes on."""
         for event in self._announced.pop(turn, {}).values():
             event.set()
 
-    def forget(self) -> None:
-        """Do the same for all turns: the connection is closed."""
+    def end_all_turns(self) -> None:
+        """Drop what is kept for the calls of all turns: the connection is closed."""
         for turn in list(self._announced):
             self.end_turn(turn)
 
-    async def end_inside(self, streamed: StreamedTurn, gate: ToolGate, why: str) -> list[Event]:
+    async def end_inner_calls(self, streamed: StreamedTurn, gate: ToolGate, why: str) -> list[Event]:
         """End the unanswered calls of agents inside tools with their turn: no later run can continue such an agent."""
         ends: list[Event] = []
-        for call in list(streamed.inside):
-            response = streamed.inside.pop(call, None) or await response_to_unfinished(
+        for call in list(streamed.inner_calls):
+            response = streamed.inner_calls.pop(call, None) or await response_to_unfinished(
                 gate, streamed.run.key, streamed.run.message_id, call, why
             )
-            end = self._inner(streamed, "", _response(call, response))
-            await self._store(end, inside=True)
+            end = self._inner_event(streamed, "", _response(call, response))
+            await self._store(end, inner=True)
             ends.append(end)
         return ends
 
@@ -89,26 +89,26 @@ class LiveCalls:
 
     async def show(self, call: str, event: Event) -> None:
         """Store an event about a call and show it."""
-        if (streamed := self._of(call)) is not None:
+        if (streamed := self._streamed_turn_of(call)) is not None:
             streamed.run.delivers |= {call}
-        await self._store(event, inside=streamed is not None and call in streamed.inside)
+        await self._store(event, inner=streamed is not None and call in streamed.inner_calls)
         if streamed is not None:
             await streamed.show(event)
 
-    async def _store(self, event: Event, *, inside: bool) -> None:
-        stored = inner_event(event) if inside else event
+    async def _store(self, event: Event, *, inner: bool) -> None:
+        stored = inner_event(event) if inner else event
         await self._adk.append(self.key, [stored])
         event.timestamp = stored.timestamp
 
     async def offer(self, call: str) -> None:
         """Offer a call to the browser."""
-        if (streamed := self._of(call)) is not None:
+        if (streamed := self._streamed_turn_of(call)) is not None:
             streamed.run.delivers |= {call}
             await streamed.show(OfferedCall(call))
 
     def stamp_output(self, call: str, stamp: dict[str, Any]) -> None:
-        """Note the stamp for the response of a call."""
-        self._turns.router.outputs[call] = stamp
+        """Stamp the response of a call with `stamp` when it is stored."""
+        self._turns.router.stamp_output(call, stamp)
 
     @property
     def can_ask_inner(self) -> bool:
@@ -119,24 +119,25 @@ class LiveCalls:
         """Store and show a call of an agent inside a tool: ADK does not store it in this session."""
         streamed = self._turns.current
         if streamed is not None and call.id is not None:
-            streamed.inside[call.id] = None
-            event = self._inner(streamed, author, types.Part(function_call=call))
+            streamed.inner_calls[call.id] = None
+            event = self._inner_event(streamed, author, types.Part(function_call=call))
             event.long_running_tool_ids = {call.id} if browser else set()
             await self.show(call.id, event)
 
     async def show_inner_result(self, call: str, response: dict[str, Any]) -> None:
         """Store and show the result of such a call."""
-        streamed = self._of(call)
-        if streamed is not None and call in streamed.inside:
-            streamed.inside[call] = response
-            await self.show(call, self._inner(streamed, "", _response(call, response)))
-            streamed.inside.pop(call, None)
+        streamed = self._streamed_turn_of(call)
+        if streamed is not None and call in streamed.inner_calls:
+            streamed.inner_calls[call] = response
+            await self.show(call, self._inner_event(streamed, "", _response(call, response)))
+            streamed.inner_calls.pop(call, None)
 
-    def _of(self, call: str) -> StreamedTurn | None:
-        inside = (streamed for streamed in self._turns.streamed.values() if call in streamed.inside)
-        return next(inside, None) or self._turns.of_call(call)
+    def _streamed_turn_of(self, call: str) -> StreamedTurn | None:
+        """Return the turn that a call is part of, also if an agent inside a tool made it."""
+        turns = (streamed for streamed in self._turns.streamed.values() if call in streamed.inner_calls)
+        return next(turns, None) or self._turns.of_call(call)
 
-    def _inner(self, streamed: StreamedTurn, author: str, part: types.Part) -> Event:
+    def _inner_event(self, streamed: StreamedTurn, author: str, part: types.Part) -> Event:
         return Event(
             author=author or self._adk.agent_name,
             invocation_id=streamed.turn.invocation,

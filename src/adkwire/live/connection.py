@@ -1,4 +1,4 @@
-"""The connection of a conversation to its live model: one `run_live`, and what opens, closes and watches it."""
+"""The connection of a conversation to its live model: one `run_live`, and what opens, closes and supervises it."""
 
 import asyncio
 import logging
@@ -21,10 +21,10 @@ from adkwire.tasks import end
 
 logger = logging.getLogger("adkwire")
 
-_DEAF = 15.0
-"""Seconds in which a working connection takes what is sent to it; then it is closed."""
-_LOOK = 1.0
-"""Seconds between two checks whether the connection still takes what is sent to it."""
+_SEND_TIMEOUT = 15.0
+"""Seconds in which a working connection takes a request; then the connection is closed."""
+_CHECK_INTERVAL = 1.0
+"""Seconds between two checks whether the connection still takes requests."""
 
 
 class Connection:
@@ -38,8 +38,8 @@ class Connection:
         *,
         holder: HoldingRun,
         watcher: ConnectionObserver,
-        take: Callable[[Event], Awaitable[None]],
-        lost: "Callable[[Connection, Exception | None], None]",
+        on_event: Callable[[Event], Awaitable[None]],
+        on_end: "Callable[[Connection, Exception | None], None]",
     ) -> None:
         self.queue = LiveQueue()
         self.user_speaks = False
@@ -52,15 +52,15 @@ class Connection:
         self._router = router
         self._holder = holder
         self._watcher = watcher
-        self._take = take
-        self._lost = lost
-        self._pump = asyncio.create_task(self._run(), name=f"adkwire-live-{key.chat}")
-        self._next_look = asyncio.get_running_loop().call_later(_LOOK, self._look)
+        self._on_event = on_event
+        self._on_end = on_end
+        self._task = asyncio.create_task(self._run(), name=f"adkwire-live-{key.chat}")
+        self._next_check = asyncio.get_running_loop().call_later(_CHECK_INTERVAL, self._check)
 
     @property
     def is_open(self) -> bool:
         """True until the connection has ended."""
-        return not self._pump.done()
+        return not self._task.done()
 
     def begin_speech(self) -> None:
         """Tell the model that the user begins to speak."""
@@ -68,7 +68,7 @@ class Connection:
         self.queue.send_activity_start()
 
     def end_speech(self) -> None:
-        """Tell the model that the user has spoken."""
+        """Tell the model that the user has ended to speak."""
         if self.user_speaks:
             self.queue.send_activity_end()
         self.user_speaks = False
@@ -80,8 +80,8 @@ class Connection:
 
     async def close(self) -> None:
         """End the connection, whatever it is doing. One that swallows the cancellation is abandoned and locked out."""
-        self._stop_looking()
-        if not await end(self._pump):
+        self._stop_checking()
+        if not await end(self._task):
             self._writer.lock_out()
 
     async def _run(self) -> None:
@@ -94,28 +94,28 @@ class Connection:
             async with aclosing(self._adk.live(self._key, self.queue, self._router)) as events:
                 async for event in events:
                     check_writer()
-                    await self._take(event)
+                    await self._on_event(event)
                     supervision.taken(event)
         except Exception as failure:
             error = failure
             logger.warning("the live model of chat %s: %s", self._key.chat, type(failure).__name__, exc_info=failure)
-        self._stop_looking()
-        self._lost(self, error)
+        self._stop_checking()
+        self._on_end(self, error)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Cancel `run_live` if nothing takes from the queue: ADK's task that sends to the model may die silently."""
-        if not self._pump.cancelling():
-            if self.queue.neglected() > _DEAF and self.is_open:
-                self._pump.add_done_callback(self._report_deaf)
-                self._pump.cancel()
-            self._next_look = asyncio.get_running_loop().call_later(_LOOK, self._look)
+        if not self._task.cancelling():
+            if self.queue.neglected() > _SEND_TIMEOUT and self.is_open:
+                self._task.add_done_callback(self._report_no_requests_taken)
+                self._task.cancel()
+            self._next_check = asyncio.get_running_loop().call_later(_CHECK_INTERVAL, self._check)
 
-    def _stop_looking(self) -> None:
-        self._next_look.cancel()
-        self._pump.remove_done_callback(self._report_deaf)
+    def _stop_checking(self) -> None:
+        self._next_check.cancel()
+        self._task.remove_done_callback(self._report_no_requests_taken)
 
-    def _report_deaf(self, _: "asyncio.Task[None]") -> None:
-        self._lost(self, ConnectionError("the connection to the model takes nothing any more"))
+    def _report_no_requests_taken(self, _: "asyncio.Task[None]") -> None:
+        self._on_end(self, ConnectionError("the connection to the model takes no more requests"))
 
 
 class ConnectionWatcher:
@@ -126,7 +126,7 @@ class ConnectionWatcher:
         self._turns = turns
 
     def activity(self) -> ModelActivity:
-        """Return what would be lost with the connection, also of turns without a run: speech that has just begun."""
+        """Return what a lost connection would cut off, also in a turn without a run, whose speech has just begun."""
         turns = [self._turns.router.current, *(streamed.turn for streamed in self._turns.streamed.values())]
         under_way = [turn for turn in turns if turn is not None and not turn.over]
         if not under_way:
@@ -134,14 +134,14 @@ class ConnectionWatcher:
         return ModelActivity.HELD if all(turn.calls for turn in under_way) else ModelActivity.ANSWERING
 
     def reconnecting(self) -> None:
-        """Notify that ADK connects again. What the model was saying beside held calls is not continued."""
+        """Notify that ADK connects again. Speech of the model beside held calls is not continued."""
         for streamed in self._turns.streamed.values():
             streamed.put(TurnSignal.MUTE)
-        self._turns.router.unmute()
         self._listeners.notice("warning", "reconnecting", "The connection to the model was lost; trying again.")
 
     def reconnected(self) -> None:
-        """Notify that the connection is back."""
+        """Notify that the connection is back, and show again what the model says."""
+        self._turns.router.unmute()
         self._listeners.notice("info", "reconnected", "The connection to the model is back.")
 
     def going_away(self) -> None:
@@ -152,7 +152,8 @@ class ConnectionWatcher:
 class Connector:
     """Opens and closes the connections of a conversation, one at a time, each with a turn router of its own.
 
-    `lost` is called when the current connection has ended by itself, with the error if there was one.
+    `on_event` is called with every event, and `on_lost` when the current connection has ended by itself, with the error
+    if there was one.
     """
 
     def __init__(
@@ -163,8 +164,8 @@ class Connector:
         calls: LiveCalls,
         listeners: Listeners,
         *,
-        take: Callable[[Event], Awaitable[None]],
-        lost: Callable[[Exception | None], None],
+        on_event: Callable[[Event], Awaitable[None]],
+        on_lost: Callable[[Exception | None], None],
     ) -> None:
         self.current: Connection | None = None
         """The last connection until it is closed or lost."""
@@ -173,8 +174,8 @@ class Connector:
         self._turns = turns
         self._calls = calls
         self._listeners = listeners
-        self._take = take
-        self._lost = lost
+        self._on_event = on_event
+        self._on_lost = on_lost
 
     @property
     def open(self) -> Connection | None:
@@ -198,8 +199,8 @@ class Connector:
             router,
             holder=self._calls,
             watcher=ConnectionWatcher(self._listeners, self._turns),
-            take=self._take,
-            lost=self._ended,
+            on_event=self._on_event,
+            on_end=self._ended,
         )
         return self.current
 
@@ -216,12 +217,12 @@ class Connector:
             self.current = None
         if connection is not None:
             await connection.close()
-        self._calls.forget()
+        self._calls.end_all_turns()
 
     async def stop_turn(self, streamed: StreamedTurn) -> None:
-        """End what the model is saying or doing in a turn whose run is being stopped."""
+        """End the speech and the calls of a turn whose run is being stopped."""
         turn, connection = streamed.turn, self.open
-        if turn.calls or not turn.said or connection is None:
+        if turn.calls or not turn.has_spoken or connection is None:
             await self.disconnect()
         else:
             self._turns.router.cut(turn)
@@ -231,9 +232,10 @@ class Connector:
 
     def _ended(self, connection: Connection, error: Exception | None) -> None:
         if connection is not self.current:
-            # It was closed, and failed over that.
+            # It was closed on purpose, and failed while it was closed.
             return
         if error is not None:
-            self._listeners.not_recovered()
+            text = "The connection to the model was lost. Speak or write to go on."
+            self._listeners.notice("error", "not-recovered", text)
         self.current = None
-        self._lost(error)
+        self._on_lost(error)

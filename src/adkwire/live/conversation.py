@@ -11,7 +11,7 @@ Audio is handed to the listeners, counted, and never stored.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Sequence
-from contextlib import AbstractContextManager, ExitStack, aclosing, contextmanager
+from contextlib import ExitStack, aclosing, contextmanager
 from typing import Any
 
 from google.adk.events.event import Event
@@ -58,11 +58,11 @@ class Conversation:
         services: RunServices,
         ownership: Ownership,
         sealing: Sealing,
-        parked: "Callable[[Conversation], None]",
+        on_parked: "Callable[[Conversation], None]",
     ) -> None:
         self.key = key
         self.listeners = Listeners()
-        self._parked = parked
+        self._on_parked = on_parked
         self._services = services
         self._ownership = ownership
         self._sealing = sealing
@@ -70,16 +70,16 @@ class Conversation:
         self._turns = ConversationTurns(self._tasks)
         self._calls = LiveCalls(key, services.runner, self._turns, self.listeners)
         self._connector = Connector(
-            key, services.runner, self._turns, self._calls, self.listeners, take=self._take, lost=self._lost
+            key, services.runner, self._turns, self._calls, self.listeners, on_event=self._take, on_lost=self._end_turns
         )
-        self._streamer = TurnStreamer(key, services, self._turns, self._calls, self.listeners, self._connector)
+        self.streamer = TurnStreamer(key, services, self._turns, self._calls, self.listeners, self._connector)
         self._lock = asyncio.Lock()
         self.user = UserInput(
             self._connector, self._turns, self.listeners, self._tasks, self._lock, self._connect_for_speech
         )
         self._untitled = False
         """True until the chat, which began with speech, has a title."""
-        self._over = False
+        self._is_parked = False
         """True once the conversation is parked: nothing more is sent to the model."""
 
     @property
@@ -107,28 +107,28 @@ class Conversation:
         """Return True if a turn of this conversation writes the message."""
         return message in self._turns.streamed
 
-    # What drives a run, in place of ADK's `run_async`.
+    # The two sources of events of a run, in place of ADK's `run_async`.
 
     async def turn(
         self, key: ChatKey, message: UserMessage, stamp: dict[str, Any], abort: asyncio.Event
     ) -> AsyncGenerator[Event, None]:
         """Send a typed message to the model and yield the events of its turn."""
         turn = RoutedTurn(stamp["message"], stamp["user"], "typed")
-        with ExitStack() as shown:
+        with ExitStack() as streaming:
             async with self._lock:
                 source = self._services.runner.turn(key, message, stamp, abort)
                 # Under the lock, not before: `park` holds it and awaits the runs of all that is streamed.
-                if not self._over:
-                    source = self._streamer.events(
-                        shown.enter_context(self._streaming(self._streamed_turn(turn))), abort
+                if not self._is_parked:
+                    source = self.streamer.events(
+                        streaming.enter_context(self._streaming(self._streamed_turn(turn))), abort
                     )
                     yield Event(author=self._services.runner.agent_name, invocation_id=turn.invocation)
-                    await self._say(turn, content_of(message), stamp)
+                    await self._send(turn, content_of(message), stamp)
             async with aclosing(source) as events:
                 async for event in events:
                     yield event
 
-    async def _say(self, turn: RoutedTurn, content: types.Content, stamp: dict[str, Any]) -> None:
+    async def _send(self, turn: RoutedTurn, content: types.Content, stamp: dict[str, Any]) -> None:
         """Send content to the model: on the open connection, or in the history that a new one begins with."""
         connection = self._connector.open
         if connection is not None:
@@ -151,12 +151,12 @@ class Conversation:
     ) -> AsyncGenerator[Event, None]:
         """Bring the answers to parked calls to the agent and yield the events that follow."""
         turn = RoutedTurn(stamp["message"], stamp["user"], "typed", invocation=calls[0].invocation, began=True)
-        with ExitStack() as shown:
+        with ExitStack() as streaming:
             async with self._lock:
                 source = self._services.runner.go_on(key, calls, with_verdict, stamp, abort)
-                if not self._over:
-                    source = self._streamer.events(
-                        shown.enter_context(self._streaming(self._streamed_turn(turn))), abort
+                if not self._is_parked:
+                    source = self.streamer.events(
+                        streaming.enter_context(self._streaming(self._streamed_turn(turn))), abort
                     )
                     await self._connector.disconnect()
                     for event in await self._services.runner.hand_over(key, calls, with_verdict, stamp):
@@ -178,7 +178,7 @@ class Conversation:
         finally:
             self._turns.streamed.pop(turn.message, None)
             self._calls.end_turn(turn)
-            if not self._over and not turn.over and not turn.cut:
+            if not self._is_parked and not turn.over and not turn.cut:
                 self._turns.router.cut(turn)
                 if turn.calls:
                     closed = self._connector.disconnect(self._connector.current)
@@ -192,10 +192,6 @@ class Conversation:
         """Notify all listeners that a message continues whose calls were answered."""
         self.listeners.turn(run, "server")
 
-    def answering(self, listener: Listener) -> AbstractContextManager[None]:
-        """Hold back breaks while answers are taken that came in one request."""
-        return self._streamer.answering(listener)
-
     # The connection to the model.
 
     async def _connect_for_speech(self) -> None:
@@ -203,15 +199,15 @@ class Conversation:
         async with self._ownership.owned(self.key) as chat:
             await stop_all(chat.active, "superseded")
             async with self._lock:
-                if not self._over and self._connector.open is None:
+                if not self._is_parked and self._connector.open is None:
                     await self._prepare(chat)
                     self._connector.connect(None)
 
-    def _lost(self, error: Exception | None) -> None:
-        """Let the turns at hand fail or be parked: the connection has ended by itself. The next turn opens another."""
+    def _end_turns(self, error: Exception | None) -> None:
+        """Let the current turns fail or be parked: the connection has ended by itself. The next turn opens another."""
         for streamed in list(self._turns.streamed.values()):
             streamed.put(error or TurnSignal.OVER)
-            self._tasks.start(self._streamer.park(streamed), f"live-lost-{self.key.chat}")
+            self._tasks.start(self.streamer.park(streamed), f"live-lost-{self.key.chat}")
         self.listeners.set_state("listening")
 
     async def _prepare(self, chat: Chat) -> None:
@@ -224,14 +220,14 @@ class Conversation:
             await adk.create(self.key, title="", created=self._services.clock())
             self._untitled = True
             return
-        last = next((event for event in reversed(session.events) if _speaks(event)), None)
+        last = next((event for event in reversed(session.events) if _is_spoken_or_written(event)), None)
         if last is not None and (last.content.role if last.content is not None else last.author) == "user":
             content = types.Content(role="model", parts=[types.Part(text=_LISTENING)])
             aside = add_stamp(None, {"aside": True})
             await adk.append(self.key, [Event(author=adk.agent_name, content=content, custom_metadata=aside)])
 
     async def _take(self, event: Event) -> None:
-        """Take one event of `run_live` and hand it to the run of its turn."""
+        """Give an event of `run_live` to the run of its turn, and its sound and transcript to the listeners."""
         turn = self._turns.router.of_shown(event)
         if turn is None:
             return
@@ -256,7 +252,7 @@ class Conversation:
         if self._turns.router.shown(turn, event):
             self.listeners.end_sound(streamed)
             streamed.put(TurnSignal.OVER)
-        elif not turn.calls and (event.turn_complete or (turn.talked_over and responses_in(event))):
+        elif not turn.calls and (event.turn_complete or (turn.user_spoke_meanwhile and responses_in(event))):
             self._turns.end_after_timeout(turn)
 
     async def _begin(self, turn: RoutedTurn) -> StreamedTurn | None:
@@ -277,7 +273,7 @@ class Conversation:
         try:
             async with self._ownership.owned(self.key) as chat:
                 await self._sealing.seal(self.key, chat, "superseded")
-                await self._ownership.begin(run, chat, lambda abort: self._spoken(streamed, abort))
+                await self._ownership.begin(run, chat, lambda abort: self._events(streamed, abort))
                 # Not before the run has begun: `park` awaits the runs of all that is streamed.
                 self._turns.streamed[turn.message] = streamed
         except RequestError as error:
@@ -288,13 +284,15 @@ class Conversation:
         self.listeners.turn(run, turn.origin)
         return streamed
 
-    async def _spoken(self, streamed: StreamedTurn, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+    async def _events(self, streamed: StreamedTurn, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+        """Yield the events of a turn that was not typed."""
         with self._streaming(streamed):
-            async with aclosing(self._streamer.events(streamed, abort)) as events:
+            async with aclosing(self.streamer.events(streamed, abort)) as events:
                 async for event in events:
                     yield event
 
     def _streamed_turn(self, turn: RoutedTurn) -> StreamedTurn:
+        """Return a turn with the run that writes its message."""
         chat = self._services.chats.get(self.key)
         run = chat.writing(turn.message) if chat is not None else None
         if run is None:
@@ -303,9 +301,9 @@ class Conversation:
 
     async def _set_title(self, turn: RoutedTurn) -> None:
         """Make the first sentence the title of a chat that began with speech."""
-        if self._untitled and turn.spoken:
+        if self._untitled and turn.transcripts:
             self._untitled = False
-            await self._services.runner.rename(self.key, title_for(UserMessage("", (turn.spoken[0],))))
+            await self._services.runner.rename(self.key, title_for(UserMessage("", (turn.transcripts[0],))))
             self._services.events.publish(self.key.user, ChatEvent(type="chat-updated", chat=self.key.chat))
 
     # The end.
@@ -313,16 +311,16 @@ class Conversation:
     async def park(self) -> None:
         """End the conversation. Its held calls are parked and can be answered in any mode."""
         async with self._lock:
-            self._over = True
+            self._is_parked = True
             await self._connector.disconnect()
             streamed = list(self._turns.streamed.values())
             for each in streamed:
                 each.put(TurnSignal.OVER)
             for each in streamed:
-                await self._streamer.park(each)
-            await self._streamer.attempt(self._extend_deadlines())
+                await self.streamer.park(each)
+            await self.streamer.attempt(self._extend_deadlines())
             await self._tasks.close()
-        self._parked(self)
+        self._on_parked(self)
 
     async def _extend_deadlines(self) -> None:
         """Give the pending calls the time to live of parked calls."""
@@ -331,8 +329,8 @@ class Conversation:
                 await self._services.gate.park(call)
 
 
-def _speaks(event: Event) -> bool:
-    return any(said is not None for said in (event.content, event.input_transcription, event.output_transcription))
+def _is_spoken_or_written(event: Event) -> bool:
+    return any(part is not None for part in (event.content, event.input_transcription, event.output_transcription))
 
 
 def _is_picture(event: Event) -> bool:

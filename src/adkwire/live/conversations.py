@@ -30,8 +30,8 @@ from adkwire.wire.socket.live_frames_out import LiveState
 logger = logging.getLogger("adkwire")
 
 _NOT_LIVE = "Use /api/chat: a live mode needs a model with a live side."
-_AGAIN = 5.0
-"""Seconds until a store that was away is asked again."""
+_RETRY = 5.0
+"""Seconds until a store that did not answer is asked again."""
 DELETED = "deleted"
 """Reason of a stop: another worker deletes the chat."""
 
@@ -74,7 +74,7 @@ class Link:
         return self._user.audio(self._listener, pcm)
 
     async def activity(self, *, start: bool) -> None:
-        """Begin or end to speak. Who begins takes the microphone."""
+        """Begin or end to speak. The client that begins takes the microphone."""
         await self._user.activity(self._listener, start=start)
 
     def frame(self, data: bytes, media_type: str) -> bool:
@@ -82,7 +82,7 @@ class Link:
         return self._user.frame(data, media_type)
 
     async def interrupt(self) -> None:
-        """Stop what the model is saying."""
+        """Stop the model's speech."""
         await self._user.interrupt()
 
     def played(self, generation: int, ms: int) -> None:
@@ -162,7 +162,7 @@ class Conversations:
                 "A live conversation goes on; it is not answered again.", hint="Use /api/chat to regenerate or edit."
             )
         if turn.message is None and turn.answers is not None:
-            with conversation.answering(listener):
+            with conversation.streamer.answering(listener):
                 run = await self._continuer.repost(conversation.key, turn.answers, live=True)
             breaks = run.find_breaks({*turn.answers.denied, *(answer.call for answer in turn.answers.calls)})
             if breaks is not None:
@@ -170,11 +170,11 @@ class Conversations:
             if run.active:
                 conversation.listeners.turn(run, "server", besides=listener)
             return RunToRead(run)
-        # A message that came just before its conversation was parked is answered without it.
+        # A message that came just before its conversation was parked is answered by a streamed run.
         by = conversation if self._all.get(conversation.key) is conversation else self._services.runner
-        known = conversation.running()
+        before = conversation.running()
         run = await self._starter.start(conversation.key, turn, by)
-        if run is not known and run.active:
+        if run is not before and run.active:
             conversation.listeners.turn(run, "typed", besides=listener)
         return RunToRead(run)
 
@@ -206,7 +206,7 @@ class Conversations:
                 self._tasks.start(self._detach_later(key), "live-detach-later")
 
     async def _detach_later(self, key: ChatKey) -> None:
-        await asyncio.sleep(_AGAIN)
+        await asyncio.sleep(_RETRY)
         await self._detach(key)
 
     async def park(self, conversation: Conversation) -> None:
@@ -218,7 +218,7 @@ class Conversations:
         except RequestError as error:
             logger.warning("the conversation in chat %s is not ended yet: %s", conversation.key.chat, error.message)
             if not conversation.attached:
-                self._end_in(_AGAIN, conversation)
+                self._end_in(_RETRY, conversation)
 
     def _parked(self, conversation: Conversation) -> None:
         """Forget a conversation that has ended. The caller owns its chat."""

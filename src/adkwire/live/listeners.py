@@ -1,6 +1,7 @@
 """The listeners of a live conversation, and what they get beside the chunks: sound, states, transcripts, notices."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from google.adk.events.event import Event
@@ -14,6 +15,8 @@ from adkwire.runs.run import Run
 from adkwire.wire.socket.binary_frames import GENERATIONS, is_older
 from adkwire.wire.socket.frames_out import NoticeLevel
 from adkwire.wire.socket.live_frames_out import LiveState
+
+logger = logging.getLogger("adkwire")
 
 TAKEN_OVER = "taken-over"
 """Code of the notice that another window has the microphone, or another worker the conversation."""
@@ -66,31 +69,42 @@ class Listeners:
     def __init__(self) -> None:
         self.all: list[Listener] = []
         self.generation = 0
+        """The generation of the sound that was sent last."""
         self.state: LiveState = "listening"
         self._settled: dict[str, str] = {}
         """The state that the listeners have of each call that is not over."""
         self._played: Played | None = None
+        """The furthest report of playback."""
         self._last: tuple[str, TurnSound] | None = None
         """The run whose sound came last, and that sound."""
 
+    def _notify(self, notify: Callable[[Listener], object]) -> None:
+        """Call `notify` with each listener. One that raises does not keep the others from being notified."""
+        for listener in list(self.all):
+            try:
+                notify(listener)
+            except Exception as error:
+                logger.error("a listener of a live conversation failed: %s", type(error).__name__, exc_info=error)
+
     def turn(self, run: Run, origin: Origin, *, besides: Listener | None = None) -> None:
         """Announce a turn to all listeners but the one that asked for it; those also get the typed text."""
-        said = " ".join(part for part in run.message.parts if isinstance(part, str))
-        for listener in self.all:
+        text = " ".join(part for part in run.message.parts if isinstance(part, str))
+
+        def announce(listener: Listener) -> None:
             if listener is not besides and listener.turn(run, origin) and origin == "typed":
-                listener.transcript(run.message.id, said, final=True)
+                listener.transcript(run.message.id, text, final=True)
+
+        self._notify(announce)
 
     def set_state(self, state: LiveState) -> None:
         """Set the state and notify the listeners if it has changed."""
         if state != self.state:
             self.state = state
-            for listener in self.all:
-                listener.state(state)
+            self._notify(lambda listener: listener.state(state))
 
     def notice(self, level: NoticeLevel, code: str, text: str) -> None:
         """Send a notice to all listeners."""
-        for listener in self.all:
-            listener.notice(level, code, text)
+        self._notify(lambda listener: listener.notice(level, code, text))
 
     def settled(self, call: PendingCall) -> None:
         """Notify the listeners of a call's new state at the gate, unless it means the same to them: the call was
@@ -98,8 +112,7 @@ class Listeners:
         state = call.outcome or call.state
         if (call.answer is not None or call.outcome) and self._settled.get(call.call) != state:
             self._settled[call.call] = state
-            for listener in self.all:
-                listener.settled(call.call, state, call.ask)
+            self._notify(lambda listener: listener.settled(call.call, state, call.ask))
             if call.answer is not None and call.answer.expired and not call.outcome:
                 self.notice("warning", "expired", f"Nobody answered in time; {call.tool} was not executed.")
         if call.answer is None or call.state in OVER:
@@ -107,14 +120,13 @@ class Listeners:
 
     def transcribe(self, turn: RoutedTurn, event: Event) -> None:
         """Add a transcript to the user's message and send the listeners all of it."""
-        said = (event.input_transcription.text if event.input_transcription is not None else None) or ""
+        text = (event.input_transcription.text if event.input_transcription is not None else None) or ""
         if event.partial:
-            turn.speaking += said
+            turn.open_transcript += text
         else:
-            turn.spoken.append(said)
-            turn.speaking = ""
-        for listener in self.all:
-            listener.transcript(turn.user, turn.heard, final=event.partial is not True)
+            turn.transcripts.append(text)
+            turn.open_transcript = ""
+        self._notify(lambda listener: listener.transcript(turn.user, turn.transcript, final=event.partial is not True))
 
     def play(self, streamed: StreamedTurn, event: Event) -> Event | None:
         """Send the sound of an event to the listeners; return the event without it, None if nothing else is left."""
@@ -141,16 +153,15 @@ class Listeners:
         if sound.generation is None:
             self.generation = sound.generation = (self.generation + 1) % GENERATIONS
             self._last = streamed.run.id, sound
-        for listener in self.all:
-            listener.sound(pcm, sound.generation, sound.position, last=False)
+        generation = sound.generation
+        self._notify(lambda listener: listener.sound(pcm, generation, sound.position, last=False))
         sound.add(len(pcm))
 
     def end_sound(self, streamed: StreamedTurn) -> None:
         """Tell the listeners that a turn has no more sound."""
         sound = streamed.sound
-        if sound.generation is not None:
-            for listener in self.all:
-                listener.sound(b"", sound.generation, sound.position, last=True)
+        if (generation := sound.generation) is not None:
+            self._notify(lambda listener: listener.sound(b"", generation, sound.position, last=True))
 
     def played(self, generation: int, ms: int) -> None:
         """Note how much of a generation's sound a client has played; a generation that is yet to come is ignored."""
@@ -158,7 +169,7 @@ class Listeners:
             self._played = furthest(self._played, Played(generation, ms))
 
     def interrupt(self, streamed: StreamedTurn) -> None:
-        """Make the listeners drop the sound that was not played yet, and note which words were heard."""
+        """Make the listeners drop sound that was not played yet, and keep of the speech the words that were heard."""
         stored = {_speaker(event) for event in streamed.turn.unshown.values() if _has_words(event, _parts(event))}
         unsaved = [each for each in streamed.run.encoder.unsaved() if (each.branch, each.author) not in stored]
         streamed.heard_text = streamed.sound.heard_text(unsaved, self._played)
@@ -174,18 +185,12 @@ class Listeners:
     def _void_sound(self, run: str, sound: TurnSound, kept: str | None) -> None:
         self.generation = (self.generation + 1) % GENERATIONS
         sound.interrupt()
-        for listener in self.all:
-            listener.interrupted(run, self.generation, kept)
+        self._notify(lambda listener: listener.interrupted(run, self.generation, kept))
 
     def end(self, *, deleted: bool) -> None:
         """End and remove all listeners."""
-        for listener in self.all:
-            listener.ended(deleted=deleted)
+        self._notify(lambda listener: listener.ended(deleted=deleted))
         self.all.clear()
-
-    def not_recovered(self) -> None:
-        """Notify that the connection to the model is lost; the next input opens another."""
-        self.notice("error", "not-recovered", "The connection to the model was lost. Speak or write to go on.")
 
 
 def _parts(event: Event) -> list[types.Part]:

@@ -1,4 +1,4 @@
-"""How much of a turn's sound was played, and which words that was. Pure: sizes of sound in, lengths of text out.
+"""How much of a turn's sound was played, and which words were heard. Pure: sizes of sound in, lengths of text out.
 
 The sound of a turn has one generation until it is interrupted; what follows has another one, and its positions count
 from 0 again. A client reports how far it has played a generation. A turn has several speeches (before and after a tool,
@@ -30,11 +30,11 @@ class Played(NamedTuple):
     ms: int
 
 
-def furthest(known: Played | None, reported: Played) -> Played:
+def furthest(before: Played | None, reported: Played) -> Played:
     """Return the report that is further: of several clients one may be behind."""
-    if known is None or is_older(known.generation, reported.generation):
+    if before is None or is_older(before.generation, reported.generation):
         return reported
-    return known if is_older(reported.generation, known.generation) else max(known, reported)
+    return before if is_older(reported.generation, before.generation) else max(before, reported)
 
 
 @dataclass
@@ -44,6 +44,7 @@ class TurnSound:
     generation: int | None = None
     """None until there is sound; the next piece begins a new generation."""
     chunks: int = 0
+    """Pieces of sound in all generations."""
     speaker: SpeakerId | None = None
     """The speaker of the current speech; None between speeches."""
     start: int = 0
@@ -98,8 +99,8 @@ class TurnSound:
     def _current_words(self, unsaved: Sequence[Unsaved]) -> Unsaved | None:
         """Return the words of the current speech: their transcript, or else the text that came with the sound."""
         own = [each for each in unsaved if (each.branch, each.author) == self.speaker and text_of(each)]
-        is_heard = self.size > self.start
-        return next((each for each in own if each.speech), own[0] if own and is_heard else None)
+        has_sound = self.size > self.start
+        return next((each for each in own if each.speech), own[0] if own and has_sound else None)
 
     def _heard(self, text: str, ms: int) -> str:
         """Return the share of the text that was played of its sound, up to a whole word if the language has spaces."""

@@ -12,9 +12,9 @@ from adkwire.live.turn_router import RoutedTurn, TurnRouter
 from adkwire.runs.run import Run
 from adkwire.tasks import Tasks
 
-_CUT_PATIENCE = 5.0
+_CUT_TIMEOUT = 5.0
 """Seconds for a model to end a turn that was cut."""
-_EMPTY_PATIENCE = 5.0
+_SILENCE_TIMEOUT = 5.0
 """Seconds after which a turn ends in which the model says nothing more."""
 
 
@@ -28,9 +28,9 @@ class TurnSignal(Enum):
     """A step of a turn that is neither an event nor a call."""
 
     CHECK_PENDING = "all calls may be pending now"
-    MUTE = "what the model is saying is cut off; calls go on"
+    MUTE = "the model's speech is cut off; calls go on"
     OVER = "the turn is over"
-    INTERRUPTED = "the turn is over, and what the model was saying is cut off"
+    INTERRUPTED = "the turn is over, and the model's speech is cut off"
 
     @property
     def ends(self) -> bool:
@@ -39,7 +39,7 @@ class TurnSignal(Enum):
 
 
 Step: TypeAlias = Event | OfferedCall | TurnSignal | Exception
-"""Something for a run to show, or the error it fails with."""
+"""What a run does next in a turn: show something, end, or fail with an error."""
 _Steps: TypeAlias = asyncio.Queue[tuple[Step, "asyncio.Future[None] | None"]]
 
 
@@ -50,18 +50,18 @@ class StreamedTurn:
     turn: RoutedTurn
     run: Run
     inbox: _Steps = field(default_factory=_Steps)
-    """Steps to show, each with a future that is resolved when it was shown, if somebody waits for that."""
-    early: set[str] = field(default_factory=set[str])
-    """Ids of events that were shown before they came out of the inbox, since the turn had to end."""
-    awaited: frozenset[str] = frozenset()
+    """Steps to show, each with a future that is resolved when it was shown, if a task waits for that."""
+    shown_early: set[str] = field(default_factory=set[str])
+    """Ids of events that were shown before they came out of the inbox, because the turn was cut off or muted."""
+    pending_at_break: frozenset[str] = frozenset()
     """The calls that were pending at the last break, where the response of a stock client ends."""
-    inside: dict[str, dict[str, Any] | None] = field(default_factory=dict[str, dict[str, Any] | None])
+    inner_calls: dict[str, dict[str, Any] | None] = field(default_factory=dict[str, dict[str, Any] | None])
     """Unanswered calls of agents inside tools, each with its response if that is known and was not shown yet."""
-    left: frozenset[str] = frozenset()
+    parked_approved: frozenset[str] = frozenset()
     """Approved calls that were parked before they were executed."""
     sound: TurnSound = field(default_factory=TurnSound)
     heard_text: HeardText | None = None
-    """The words that were heard of what the model was saying when it was interrupted; None when that is all."""
+    """The words that were heard of an interrupted speech; None if that is all of them."""
 
     def put(self, step: Step) -> None:
         """Have the run show a step."""
@@ -103,10 +103,10 @@ class ConversationTurns:
         self.tasks.start(self._end_after_timeout(turn), f"live-end-turn-{turn.message}")
 
     async def _end_after_timeout(self, turn: RoutedTurn) -> None:
-        await asyncio.sleep(_CUT_PATIENCE if turn.cut else _EMPTY_PATIENCE)
+        await asyncio.sleep(_CUT_TIMEOUT if turn.cut else _SILENCE_TIMEOUT)
         streamed = self.streamed.get(turn.message)
         if turn.cut:
             self.router.finish(turn)
-        elif streamed is not None and not (turn.ended or turn.calls or turn.said):
+        elif streamed is not None and not (turn.ended or turn.calls or turn.has_spoken):
             self.router.finish(turn)
             streamed.put(TurnSignal.OVER)

@@ -1,4 +1,4 @@
-"""The events that the run of a live turn shows, so that session and stream agree wherever the turn ends."""
+"""The events of a live turn for its run, such that session and stream agree wherever the turn ends."""
 
 import asyncio
 import logging
@@ -26,8 +26,8 @@ from adkwire.wire.profiles import encode_chunks
 
 logger = logging.getLogger("adkwire")
 
-_LOOK_AGAIN = 0.5
-"""Seconds until a gate that was away is asked again which calls are pending."""
+_RETRY = 0.5
+"""Seconds until a gate that did not answer is asked again which calls are pending."""
 
 
 class TurnStreamer:
@@ -49,8 +49,9 @@ class TurnStreamer:
         self._listeners = listeners
         self._connector = connector
         self._answering = 0
+        """Number of requests with answers that are being handled."""
         self._answered = 0
-        """How many requests with answers have come."""
+        """Number of requests with answers that have come."""
         self._sender: Listener | None = None
         """The client that sent the last answers in a message, and reads on by itself."""
         self._parking = asyncio.Lock()
@@ -61,18 +62,18 @@ class TurnStreamer:
         watch = asyncio.create_task(_wake_on_abort(abort, streamed), name=f"adkwire-live-stop-{self.key.chat}")
         try:
             while True:
-                step, shown = await streamed.inbox.get()
+                step, done = await streamed.inbox.get()
                 ends = isinstance(step, Exception) or (isinstance(step, TurnSignal) and step.ends) or abort.is_set()
-                showing = self._ending(streamed, step, abort) if ends else self._shown(streamed, step)
+                showing = self._end(streamed, step, abort) if ends else self._show(streamed, step)
                 async with aclosing(showing) as events:
                     async for event in events:
                         yield event
-                if shown is not None and not shown.done():
-                    shown.set_result(None)
+                if done is not None and not done.done():
+                    done.set_result(None)
                 if ends:
                     return
                 if not isinstance(step, Event) or step.input_transcription is None:
-                    await self._pause(streamed)
+                    await self._write_break(streamed)
         finally:
             watch.cancel()
             await self._catch_up(streamed)
@@ -84,12 +85,13 @@ class TurnStreamer:
         if missed:
             await self.attempt(streamed.run.write(self._services.log, encode_chunks(missed)))
 
-    async def _shown(self, streamed: StreamedTurn, step: Step) -> AsyncGenerator[Event, None]:
+    async def _show(self, streamed: StreamedTurn, step: Step) -> AsyncGenerator[Event, None]:
+        """Yield the events of a step that does not end its turn."""
         match step:
             case TurnSignal.MUTE:
-                async for event in self._saved(streamed):
+                async for event in self._save_words(streamed):
                     yield event
-            case Event() if step.id not in streamed.early:
+            case Event() if step.id not in streamed.shown_early:
                 yield step
                 streamed.turn.unshown.pop(step.id, None)
                 self._calls.shown(streamed.turn, step)
@@ -98,25 +100,25 @@ class TurnStreamer:
             case _:
                 pass
 
-    async def _ending(self, streamed: StreamedTurn, step: Step, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
+    async def _end(self, streamed: StreamedTurn, step: Step, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """Yield the last events of a turn: stored and not shown ones, shown and not stored ones, and how it ended."""
         stopped, turn = abort.is_set(), streamed.turn
         if stopped and not turn.over:
             self._listeners.interrupt(streamed)
             await self._connector.stop_turn(streamed)
         if stopped or step is TurnSignal.INTERRUPTED:
-            async for event in self._saved(streamed):
+            async for event in self._save_words(streamed):
                 yield event
         why = streamed.run.why if stopped else "failed" if isinstance(step, Exception) else "interrupted"
-        for event in await self._calls.end_inside(streamed, self._services.gate, why):
+        for event in await self._calls.end_inner_calls(streamed, self._services.gate, why):
             yield event
         for event in await self._park_approved(streamed) if not stopped else ():
             yield event
         if (stopped or step is TurnSignal.INTERRUPTED) and not turn.over:
-            event = self._own(streamed, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
+            event = self._end_event(streamed, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
             await self._services.runner.append(self.key, [event])
             yield event
-        if isinstance(step, Exception) and not stopped and not _is_parked(streamed):
+        if isinstance(step, Exception) and not stopped and not _is_answerable(streamed):
             raise step
 
     async def _park_approved(self, streamed: StreamedTurn) -> list[Event]:
@@ -124,7 +126,7 @@ class TurnStreamer:
         left = [call for call in streamed.run.encoder.running_calls() if await self._is_unexecuted(call[0])]
         if not left:
             return []
-        streamed.left = frozenset(call for call, _ in left)
+        streamed.parked_approved = frozenset(call for call, _ in left)
         return [await self._store_placeholders(streamed, left)]
 
     async def _is_unexecuted(self, call: str) -> bool:
@@ -142,11 +144,11 @@ class TurnStreamer:
             return False
         return record is not None and record.executes
 
-    async def _saved(self, streamed: StreamedTurn) -> AsyncGenerator[Event, None]:
+    async def _save_words(self, streamed: StreamedTurn) -> AsyncGenerator[Event, None]:
         """Make session and stream agree: yield events that are stored and not shown, and store words that are shown and
         not stored, as far as they were heard."""
         for event in list(streamed.turn.unshown.values()):
-            streamed.early.add(event.id)
+            streamed.shown_early.add(event.id)
             yield event
             self._calls.shown(streamed.turn, event)
         streamed.turn.unshown.clear()
@@ -157,21 +159,21 @@ class TurnStreamer:
             yield event
         streamed.heard_text = None
 
-    async def _pause(self, streamed: StreamedTurn) -> None:
+    async def _write_break(self, streamed: StreamedTurn) -> None:
         """Write a break if all calls are pending: there the response of a stock client may end."""
         run, answered = streamed.run, self._answered
         held = streamed.inbox.empty() and not self._answering and run.encoder.is_waiting
         # A client that sends answers while the gate is asked reads on after the last break: add no other one.
         run.waits = held and await self._are_unanswered(streamed) and answered == self._answered
         waiting = frozenset(call.id for call in run.encoder.pending_calls())
-        if streamed.awaited - waiting:
+        if streamed.pending_at_break - waiting:
             # A call was answered: a client that loaded the chat meanwhile has the message and does not read its run.
-            streamed.awaited = waiting
+            streamed.pending_at_break = waiting
             self._listeners.set_state("thinking")
             self._listeners.turn(run, "server", besides=self._sender)
             self._sender = None
         if run.waits and (not run.breaks or run.breaks[-1][0] != run.written - 1):
-            streamed.awaited = waiting
+            streamed.pending_at_break = waiting
             run.breaks.append((run.written, waiting))
             await run.write(self._services.log, [break_entry(run.encoder.break_chunks())])
             self._listeners.set_state("waiting")
@@ -182,7 +184,7 @@ class TurnStreamer:
             state = {call.call: call.state for call in await self._services.gate.undecided(*self.key)}
         except RequestError as error:
             logger.warning("the pending calls of chat %s could not be read: %s", self.key.chat, error.message)
-            asyncio.get_running_loop().call_later(_LOOK_AGAIN, streamed.put, TurnSignal.CHECK_PENDING)
+            asyncio.get_running_loop().call_later(_RETRY, streamed.put, TurnSignal.CHECK_PENDING)
             return False
         return all(
             state.get(call.id) is (State.ASKED if call.phase is Phase.ASKED else State.OFFERED)
@@ -191,7 +193,7 @@ class TurnStreamer:
 
     @contextmanager
     def answering(self, listener: Listener) -> Generator[None, None, None]:
-        """Write no breaks while answers are taken that came in one request."""
+        """Write no breaks while the answers of one request are handled, which `listener` has sent."""
         self._answering += 1
         self._answered += 1
         self._sender = listener
@@ -202,7 +204,7 @@ class TurnStreamer:
             for streamed in self._turns.streamed.values():
                 streamed.put(TurnSignal.CHECK_PENDING)
 
-    def _own(self, streamed: StreamedTurn, **what: Any) -> Event:
+    def _end_event(self, streamed: StreamedTurn, **what: Any) -> Event:
         """Return an event of our own that ends a turn."""
         return Event(
             author=self._services.runner.agent_name,
@@ -212,7 +214,7 @@ class TurnStreamer:
         )
 
     async def attempt(self, step: Coroutine[Any, Any, None]) -> None:
-        """Await one step of the end; a store that is away does not keep the conversation from ending."""
+        """Await one step of the end; a store that does not answer does not keep the conversation from ending."""
         try:
             await step
         except RequestError as error:
@@ -230,7 +232,9 @@ class TurnStreamer:
     async def _park_asked(self, streamed: StreamedTurn) -> None:
         """Store a placeholder response for each call that waits for approval: the model reads no unanswered call."""
         waiting = streamed.run.encoder.pending_calls()
-        asked = [(call.id, call.name) for call in waiting if call.approval_id and call.id not in streamed.left]
+        asked = [
+            (call.id, call.name) for call in waiting if call.approval_id and call.id not in streamed.parked_approved
+        ]
         if asked:
             await self._store_placeholders(streamed, asked)
 
@@ -240,7 +244,7 @@ class TurnStreamer:
         return event
 
 
-def _is_parked(streamed: StreamedTurn) -> bool:
+def _is_answerable(streamed: StreamedTurn) -> bool:
     """Return True if answers can continue the turn later: then it has not failed."""
     return any(call.is_answerable for call in streamed.run.encoder.pending_calls())
 

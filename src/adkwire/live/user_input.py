@@ -1,4 +1,4 @@
-"""What a user does in a live conversation beside typing: speech, pictures, interruptions."""
+"""The input of a user in a live conversation beside typed messages: speech, pictures, interruptions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from adkwire.live.listeners import TAKEN_OVER, Listener, Listeners
 from adkwire.live.streamed_turn import ConversationTurns, TurnSignal
 from adkwire.tasks import Tasks
 
-_NOISE_PATIENCE = 10.0
+_NOISE_TIMEOUT = 10.0
 """Seconds to wait for an answer to speech; then it was a noise, and the state is `listening` again."""
 
 
@@ -69,7 +69,7 @@ class UserInput:
         if self._connector.open is None:
             await self._connect()
         if (connection := self._connector.open) is not None:
-            # Another client may be speaking, which is not heard any more.
+            # Another client may be speaking: it has just lost the microphone.
             connection.end_speech()
             self._turns.router.begin_speech()
             connection.begin_speech()
@@ -84,8 +84,8 @@ class UserInput:
             connection.end_speech()
 
     async def _listen_again(self) -> None:
-        """A model that has understood nothing sends nothing."""
-        await asyncio.sleep(_NOISE_PATIENCE)
+        """Set the state to `listening` if no answer comes: a model that has understood nothing sends nothing."""
+        await asyncio.sleep(_NOISE_TIMEOUT)
         if self._listeners.state == "thinking" and not self._turns.streamed and not self._connector.user_speaks:
             self._listeners.set_state("listening")
 
@@ -97,29 +97,31 @@ class UserInput:
                 self._connector.current.end_speech()
 
     async def interrupt(self, *, by_speech: bool = False) -> None:
-        """Stop what the model is saying. Held calls go on waiting."""
+        """Stop the model's speech. Held calls go on waiting."""
         streamed = self._turns.current
         if streamed is None or streamed.turn.over:
             self._listeners.stop_playback()
             return
-        if not streamed.run.active or (by_speech and not streamed.turn.said):
+        if not streamed.run.active or (by_speech and not streamed.turn.has_spoken):
             return
         if streamed.turn.calls:
             if self._turns.router.mute(streamed.turn):
                 self._listeners.interrupt(streamed)
                 await streamed.show(TurnSignal.MUTE)
                 self._stop_model(by_speech=by_speech)
-        else:
-            self._listeners.interrupt(streamed)
-            if streamed.turn.said and self._connector.open is not None:
-                self._turns.router.cut(streamed.turn)
-                self._turns.end_after_timeout(streamed.turn)
             else:
-                async with self._lock:
-                    await self._connector.disconnect()
-            streamed.put(TurnSignal.INTERRUPTED)
-            await streamed.run.done.wait()
-            self._stop_model(by_speech=by_speech)
+                self._listeners.stop_playback()
+            return
+        self._listeners.interrupt(streamed)
+        if streamed.turn.has_spoken and self._connector.open is not None:
+            self._turns.router.cut(streamed.turn)
+            self._turns.end_after_timeout(streamed.turn)
+        else:
+            async with self._lock:
+                await self._connector.disconnect()
+        streamed.put(TurnSignal.INTERRUPTED)
+        await streamed.run.done.wait()
+        self._stop_model(by_speech=by_speech)
 
     def _stop_model(self, *, by_speech: bool) -> None:
         """Make the model stop speaking; the user's speech does that by itself."""

@@ -1,4 +1,4 @@
-"""ADK executes a call whenever it is handed a yes: only the record says that it may."""
+"""A call is executed only if its record can be claimed, however often ADK gets its approval."""
 
 import asyncio
 import time
@@ -20,13 +20,13 @@ from tests.support.chats import scripted, settings
 from tests.support.gated_tools import Till, tool_responses
 
 KEY = ChatKey("ann", "chat")
-MARK = turn_stamp("m1", "u1")
+STAMP = turn_stamp("m1", "u1")
 BEGUN = "This call was begun before and is not executed again; what came of it is unknown here."
 NOT_RELEASED = "This call was answered before or is no longer allowed; it was not executed."
 
 
-class Shop:
-    """A session in which it was asked whether to pay; any number of workers may go on with it."""
+class AskedPayment:
+    """A session with a payment that was asked about, and any number of workers that continue it."""
 
     def __init__(self, folder: Path) -> None:
         self.till = Till()
@@ -43,48 +43,48 @@ class Shop:
     async def ask(self) -> None:
         adk = self.worker()
         await adk.create(KEY, title="", created=0.0)
-        async for _ in adk.turn(KEY, UserMessage("u1", ("pay",)), MARK, asyncio.Event()):
+        async for _ in adk.turn(KEY, UserMessage("u1", ("pay",)), STAMP, asyncio.Event()):
             pass
 
     async def approve(self) -> PendingCall:
         return await self.gate.settle(*KEY, "c1", UncheckedAnswer(approved=True))
 
     async def resume(self, call: PendingCall) -> object:
-        """Hand the answer to ADK, whatever has become of the call; what the agent is told of it."""
-        async for _ in self.worker().go_on(KEY, [call], (), MARK, asyncio.Event()):
+        """Give ADK the answer, whatever the state of the call; return the response that the model gets."""
+        async for _ in self.worker().go_on(KEY, [call], (), STAMP, asyncio.Event()):
             pass
         return tool_responses(self.model.requests[-1])["c1"]
 
 
 @pytest.fixture
-async def shop(tmp_path: Path) -> Shop:
-    shop = Shop(tmp_path)
-    await shop.ask()
-    return shop
+async def payment(tmp_path: Path) -> AskedPayment:
+    payment = AskedPayment(tmp_path)
+    await payment.ask()
+    return payment
 
 
-async def test_a_yes_that_reaches_adk_twice_is_executed_once(shop: Shop) -> None:
-    go_on = shop.till.pause(5)
-    call = await shop.approve()
+async def test_an_approval_that_reaches_adk_twice_is_executed_once(payment: AskedPayment) -> None:
+    go_on = payment.till.pause(5)
+    call = await payment.approve()
     async with asyncio.TaskGroup() as running:
-        first = running.create_task(shop.resume(call))
-        await shop.till.until_begun(5)
-        shop.till.paused.clear()
-        assert await shop.resume(call) == {"error": BEGUN}
+        first = running.create_task(payment.resume(call))
+        await payment.till.until_begun(5)
+        payment.till.paused.clear()
+        assert await payment.resume(call) == {"error": BEGUN}
         go_on.set()
     assert first.result() == {"paid": 5}
-    assert shop.till.paid == [5]
+    assert payment.till.paid == [5]
 
 
-async def test_a_yes_that_was_taken_back_on_the_way_is_not_executed(shop: Shop) -> None:
-    call = await shop.approve()
-    await shop.gate.void(*KEY, "superseded")
-    assert await shop.resume(call) == {"error": NOT_RELEASED}
-    assert shop.till.paid == []
+async def test_an_approved_call_that_was_superseded_is_not_executed(payment: AskedPayment) -> None:
+    call = await payment.approve()
+    await payment.gate.void(*KEY, "superseded")
+    assert await payment.resume(call) == {"error": NOT_RELEASED}
+    assert payment.till.paid == []
 
 
-async def test_a_yes_that_is_asked_for_again_is_not_executed(shop: Shop) -> None:
-    call = await shop.approve()
-    await shop.gate.reopen(call)
-    assert await shop.resume(call) == {"error": NOT_RELEASED}
-    assert shop.till.paid == []
+async def test_an_approved_call_that_is_asked_about_again_is_not_executed(payment: AskedPayment) -> None:
+    call = await payment.approve()
+    await payment.gate.reopen(call)
+    assert await payment.resume(call) == {"error": NOT_RELEASED}
+    assert payment.till.paid == []

@@ -1,28 +1,26 @@
-"""What the plugin keeps of a run is gone when the run has ended, also of agents inside tools."""
+"""The gate plugin keeps nothing of a run that has ended, also of agents inside tools."""
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
 from google.adk.tools.agent_tool import AgentTool
-from google.adk.tools.function_tool import FunctionTool
 
 from adkwire.bridge import Bridge
 from adkwire.gate.records import UncheckedAnswer
 from adkwire.settings import Settings
-from adkwire.testing import Call, Say, ScriptedModel
-from tests.live.live_house import CHAT, ME, House
-from tests.live.live_house import Till as LiveTill
+from adkwire.testing import Call, ScriptedModel
+from tests.live.live_chat import CHAT, ME, LiveChat, chat_with_inner_agent
 from tests.patience import PATIENCE
 from tests.support.fixtures import Make
 from tests.support.gated_tools import Till
 from tests.support.payments import PAY
 
-# ADK's own: AgentTool hands the plugins on in a way that its Runner no longer likes.
+# AgentTool passes plugins to its Runner in a way that ADK itself has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")
 
 
@@ -35,50 +33,34 @@ def kept(bridge: Bridge) -> dict[str, Collection[Any]]:
     return {name: value for name, value in named if isinstance(value, Collection) and name != "name" and len(value)}
 
 
-@asynccontextmanager
-async def conversation(pay: Any) -> AsyncGenerator[House]:
-    """Talk with an agent whose tool is an agent that pays when it is approved; the payment waits."""
-    gated = FunctionTool(pay, require_confirmation=True)
-    inner = LlmAgent(name="inner", model=ScriptedModel(turns=[[PAY], [Say("Inner.")]]), tools=[gated])
-    model = ScriptedModel(turns=[[Call("inner", {"request": "pay"})], [Say("Done.")]])
-    agent = LlmAgent(name="outer", model=model, tools=[AgentTool(inner)])
-    bridge = Bridge(agent, settings=Settings(db="memory:", events_per_second=0))
-    here = House(bridge, model, LiveTill())
-    try:
-        await here.join()
-        yield here
-    finally:
-        await bridge.close(drain=0)
-
-
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_held_call_of_an_agent_inside_a_tool(approved: bool) -> None:
+async def test_nothing_is_kept_of_an_inner_held_call(approved: bool) -> None:
     till = Till()
-    async with conversation(till.plain) as here:
-        answer = await (await here.say("pay")).until(lambda me: "tool-approval-request" in me.types)
-        await here.answer("pay", UncheckedAnswer(approved=approved))
+    async with chat_with_inner_agent(till.plain) as chat:
+        answer = await (await chat.send("pay")).until(lambda reader: "tool-approval-request" in reader.types)
+        await chat.answer("pay", UncheckedAnswer(approved=approved))
         await answer.rest()
         assert till.paid == ([5] if approved else [])
-        await here.link.close()
-        assert kept(here.bridge) == {}
+        await chat.link.close()
+        assert kept(chat.bridge) == {}
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["waiting", "executing"])
-async def test_a_conversation_that_is_stopped_during_a_call_inside_a_tool(begun: bool) -> None:
+async def test_nothing_is_kept_of_an_inner_call_that_was_stopped(begun: bool) -> None:
     till = Till()
     till.pause(5)
-    async with conversation(till.plain) as here:
-        answer = await (await here.say("pay")).until(lambda me: "tool-approval-request" in me.types)
+    async with chat_with_inner_agent(till.plain) as chat:
+        answer = await (await chat.send("pay")).until(lambda reader: "tool-approval-request" in reader.types)
         if begun:
-            await here.answer("pay", UncheckedAnswer(approved=True))
+            await chat.answer("pay", UncheckedAnswer(approved=True))
             await till.until_begun(5)
-        await here.bridge.stop(ME, CHAT)
+        await chat.bridge.stop(ME, CHAT)
         await answer.rest()
-        await here.link.close()
-        assert kept(here.bridge) == {}
+        await chat.link.close()
+        assert kept(chat.bridge) == {}
 
 
-async def test_a_run_that_is_stopped_during_a_call_inside_a_tool(make: Make) -> None:
+async def test_nothing_is_kept_of_a_stopped_run_with_an_inner_call(make: Make) -> None:
     till = Till()
     till.pause(5)
     inner = LlmAgent(name="inner", model=ScriptedModel(turns=[[PAY]]), tools=[till.plain])
@@ -89,7 +71,7 @@ async def test_a_run_that_is_stopped_during_a_call_inside_a_tool(make: Make) -> 
     assert kept(chat.bridge) == {}
 
 
-async def test_a_tool_that_ends_after_its_conversation() -> None:
+async def test_nothing_is_kept_of_a_tool_that_ends_after_its_conversation() -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def stubborn() -> str:
@@ -103,15 +85,15 @@ async def test_a_tool_that_ends_after_its_conversation() -> None:
     before = asyncio.all_tasks()
     agent = LlmAgent(name="agent", model=ScriptedModel(turns=[[Call("stubborn", {}, "c1")]]), tools=[stubborn])
     bridge = Bridge(agent, settings=Settings(db="memory:", events_per_second=0))
-    here = House(bridge, ScriptedModel(turns=[]), LiveTill())
-    await here.join()
-    answer = await here.say("go")
+    chat = LiveChat(bridge)
+    await chat.join()
+    answer = await chat.send("go")
     try:
         async with asyncio.timeout(PATIENCE):
             await begun.wait()
             await bridge.stop(ME, CHAT)
             await answer.rest()
-            await here.link.close()
+            await chat.link.close()
             await bridge.close(drain=0)
     finally:
         go_on.set()

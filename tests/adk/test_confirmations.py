@@ -1,4 +1,4 @@
-"""Who asks: a tool's declaration, its condition, its body; in a sub-agent, and where nobody can be asked."""
+"""Calls that ask for approval: by their declaration, a condition or the body of the tool; in agents of all places."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def paying() -> ScriptedModel:
     return ScriptedModel(turns=[[Say("Paying. "), PAY], [Say("Done.")], [Say("Bye.")]])
 
 
-async def test_a_tool_that_asks_from_inside_is_told_the_answer(open_page: Open) -> None:
+async def test_a_tool_that_requests_its_own_confirmation_gets_the_payload(open_page: Open) -> None:
     till = Till()
     model = ScriptedModel(turns=[[Call("haggle", {"amount": 9}, "c1")], [Say("Done.")]])
     page = open_page(model, till.haggle)
@@ -38,7 +38,7 @@ async def test_a_tool_that_asks_from_inside_is_told_the_answer(open_page: Open) 
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_a_tool_that_asks_from_inside_answered_by_a_stock_page(open_page: Open, approved: bool) -> None:
+async def test_a_tool_that_requests_its_own_confirmation_and_a_stock_client(open_page: Open, approved: bool) -> None:
     till = Till()
     model = ScriptedModel(turns=[[Call("haggle", {"amount": 9}, "c1")], [Say("Done.")]])
     page = open_page(model, till.haggle)
@@ -68,7 +68,7 @@ def is_much(amount: int) -> bool:
 
 
 @pytest.mark.parametrize(("amount", "asks"), [(5, False), (500, True)])
-async def test_a_condition_says_whether_to_ask(open_page: Open, amount: int, asks: bool) -> None:
+async def test_a_condition_decides_whether_a_call_asks(open_page: Open, amount: int, asks: bool) -> None:
     till = Till()
     tool = FunctionTool(till.plain, require_confirmation=is_much)
     model = ScriptedModel(turns=[[Call("pay", {"amount": amount}, "c1")], [Say("Done.")]])
@@ -84,35 +84,35 @@ def broken(amount: int) -> bool:
 
 
 async def test_a_condition_that_raises_lets_nothing_run(open_page: Open) -> None:
-    """Nor does it ask: ADK calls it again before it lets an approved call run, so a yes would lead nowhere."""
+    """Nor does it ask: ADK calls it again before it lets an approved call run, so an approval could not help."""
     till, model = Till(), paying()
     page = open_page(model, FunctionTool(till.plain, require_confirmation=broken))
     assert (await page.say("pay 5")).text == "Paying. Done."
     assert (page.calls, till.paid) == ({"c1": "output-error"}, [])
-    assert "could not be told; it was not executed" in page.part("c1")["errorText"]
+    assert "could not be determined; it was not executed" in page.part("c1")["errorText"]
     await assert_history_matches(page, model)
 
 
-async def test_a_sub_agent_asks_and_goes_on_as_itself(open_page: Open) -> None:
+async def test_a_gated_call_of_a_sub_agent_is_continued_by_the_sub_agent(open_page: Open) -> None:
     till = Till()
-    clerk_model = ScriptedModel(script=lambda request: [Say("Done.")] if _was_told(request) else [PAY])
+    clerk_model = ScriptedModel(script=lambda request: [Say("Done.")] if _has_response(request) else [PAY])
     clerk = LlmAgent(name="clerk", model=clerk_model, tools=[till.pay], description="Pays.")
     boss_model = ScriptedModel(script=lambda _: [Call("transfer_to_agent", {"agent_name": "clerk"}, "t1")])
     page = open_page(LlmAgent(name="boss", model=boss_model, sub_agents=[clerk]))
     await page.say("pay 5")
     assert page.calls["c1"] == "approval-requested"
-    told = await page.approve("c1").send()
-    assert (told.text, till.paid) == ("Done.", [5])
+    answer = await page.approve("c1").send()
+    assert (answer.text, till.paid) == ("Done.", [5])
     await assert_history_matches(page, clerk_model)
     assert len(boss_model.requests) == 1
 
 
-def _was_told(request: Any) -> bool:
+def _has_response(request: Any) -> bool:
     parts = [part for content in request.contents for part in content.parts or ()]
     return any(part.function_response and part.function_response.name == "pay" for part in parts)
 
 
-# ADK's own: AgentTool hands the plugins on in a way that its Runner no longer likes.
+# AgentTool passes plugins to its Runner in a way that ADK itself has deprecated.
 child_runs = pytest.mark.filterwarnings("ignore:The `plugins` argument is deprecated:DeprecationWarning")
 
 
@@ -133,12 +133,12 @@ async def test_a_gated_tool_inside_an_agent_tool_is_refused(open_page: Open) -> 
     till = Till()
     _, child = await _in_a_child(open_page, till.pay, calls=PAY)
     assert till.paid == []
-    [told] = tool_responses(child.requests[-1]).values()
-    assert "an agent inside a tool cannot do; it was not executed" in told["error"]
+    [response] = tool_responses(child.requests[-1]).values()
+    assert "an agent inside a tool cannot do; it was not executed" in response["error"]
 
 
 @child_runs
-async def test_a_tool_that_asks_from_inside_an_agent_tool_executes_nothing(open_page: Open) -> None:
+async def test_an_inner_tool_that_requests_its_own_confirmation_executes_nothing(open_page: Open) -> None:
     till = Till()
     await _in_a_child(open_page, till.haggle, calls=Call("haggle", {"amount": 9}, "c1"))
     assert till.paid == []
