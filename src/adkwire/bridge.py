@@ -282,6 +282,14 @@ class Bridge:
         await self._history.session(ChatKey(user, chat_id))
         return await self._gate.audit(user, chat_id)
 
+    async def grants(self, user: str, *, limit: int, before: int | None) -> views.GrantList:
+        """Return a page of the user's standing grants, newest first."""
+        return await self._history.grants(user, limit=limit, before=before)
+
+    async def revoke(self, user: str, grant_id: int) -> None:
+        """Take a standing grant of the user back: the next call that it covered asks again."""
+        await self._gate.revoke(user, grant_id)
+
     async def rename(self, user: str, chat_id: str, title: str) -> views.ChatSummary:
         """Give a chat another title. A running turn owns the session, so its end is awaited first."""
         key = ChatKey(user, chat_id)

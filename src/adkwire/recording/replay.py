@@ -311,6 +311,14 @@ class ReplayBackend:
         self._existing_chat(user, chat_id)
         return []
 
+    async def grants(self, user: str, *, limit: int, before: int | None) -> views.GrantList:
+        """Return no grants: a replay decides nothing."""
+        return views.GrantList([])
+
+    async def revoke(self, user: str, grant_id: int) -> None:
+        """Raise `NotFound`: there are no grants."""
+        raise NotFound("There is no such grant.")
+
     async def news(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
         """Yield the chat events of a user; None is a heartbeat."""
         self._refuse_when_closing()

@@ -60,6 +60,15 @@ class History:
             next=following,
         )
 
+    async def grants(self, user: str, *, limit: int, before: int | None) -> views.GrantList:
+        """Return a page of the user's standing grants, newest first, with the titles of their chats."""
+        found = await self._parts.gate.grants(user, limit + 1, before)
+        titles = {"": ""}
+        for chat in {grant.chat for grant in found[:limit] if grant.scope == "chat"}:
+            titles[chat] = views.title_of(await self._parts.runner.load(ChatKey(user, chat), recent=0))
+        page = [views.standing_grant(grant, titles.get(grant.chat, "")) for grant in found[:limit]]
+        return views.GrantList(page, page[-1].id if len(found) > limit else UNSET)
+
     async def summary(self, key: ChatKey) -> views.ChatSummary:
         """Return a chat in which nothing is being written as a line of the list."""
         pending = sum(call.chat == key.chat for call in await self._parts.gate.waiting(key.user))

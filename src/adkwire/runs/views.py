@@ -22,7 +22,8 @@ from adkwire.adk.events import (
 from adkwire.adk.runner import CREATED, TITLE
 from adkwire.adk.turns import LaterEvents, Turn, text_and_files, turns, user_parts
 from adkwire.errors import Unprocessable
-from adkwire.gate.records import OVER, PendingCall, State
+from adkwire.gate.grants import Grant
+from adkwire.gate.records import OVER, AnswerScope, PendingCall, State
 from adkwire.runs.ending import unanswered_calls_of
 from adkwire.wire.chunks import Json
 from adkwire.wire.decode.decoder import UserMessage
@@ -71,6 +72,26 @@ class Pending(msgspec.Struct, kw_only=True, rename="camel"):
     expires_at: str | UnsetType = UNSET
 
 
+class StandingGrant(msgspec.Struct, kw_only=True, rename="camel"):
+    """A standing grant of the user: for a chat, or with scope `always` for all of them."""
+
+    id: str
+    tool: str
+    scope: AnswerScope
+    same_arguments: bool
+    chat: str | UnsetType = UNSET
+    chat_title: str | UnsetType = UNSET
+    input: Json | UnsetType = UNSET
+    at: str | UnsetType = UNSET
+
+
+class GrantList(msgspec.Struct):
+    """A page of the user's standing grants; `next` is the cursor of the page behind it."""
+
+    grants: list[StandingGrant]
+    next: str | UnsetType = UNSET
+
+
 class ChatHistory(msgspec.Struct, rename="camel"):
     """A chat as a page shows it. The message being written is left out: its stream brings it."""
 
@@ -108,6 +129,21 @@ def pending(call: PendingCall) -> Pending:
         hint=call.hint or UNSET,
         payload=UNSET if call.payload is None else call.payload,
         expires_at=UNSET if call.expires_at is None else iso(call.expires_at),
+    )
+
+
+def standing_grant(grant: Grant, title: str) -> StandingGrant:
+    """Return a grant as a page lists it, with the title of its chat."""
+    here = grant.scope == "chat"
+    return StandingGrant(
+        id=str(grant.id),
+        tool=grant.tool,
+        scope=grant.scope,
+        same_arguments=grant.same_arguments,
+        chat=grant.chat if here else UNSET,
+        chat_title=title if here and title else UNSET,
+        input=grant.input,
+        at=UNSET if grant.at is None else iso(grant.at),
     )
 
 

@@ -16,6 +16,7 @@ from adkwire.server.backend import Backend
 from adkwire.server.chat import ChatRoutes
 from adkwire.server.chats import ChatsRoutes
 from adkwire.server.events import EventsRoute
+from adkwire.server.grants import GrantsRoutes
 from adkwire.server.limits import MessageRates
 from adkwire.server.ops import OpsRoutes
 from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator
@@ -73,7 +74,7 @@ class Routes:
         """Return the guarded HTTP endpoints by path and method."""
         backend, protect = self._backend, guard.protect
         chat, chats = ChatRoutes(backend, self._rates), ChatsRoutes(backend)
-        events, ops = EventsRoute(backend), OpsRoutes(backend)
+        events, ops, grants = EventsRoute(backend), OpsRoutes(backend), GrantsRoutes(backend)
         return {
             "/api/chat": {"POST": protect(chat.post)},
             "/api/chat/{chat}/stream": {"GET": protect(chat.resume)},
@@ -88,6 +89,8 @@ class Routes:
                 "DELETE": protect(chats.delete),
             },
             "/api/chats/{chat}/audit": {"GET": protect(chats.audit)},
+            "/api/grants": {"GET": protect(grants.index)},
+            "/api/grants/{grant}": {"DELETE": protect(grants.revoke)},
             "/api/events": {"GET": protect(events.stream)},
             "/api/info": {"GET": protect(ops.info)},
         }
