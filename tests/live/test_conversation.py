@@ -114,6 +114,7 @@ async def test_interrupt_keeps_what_was_said(modality: Modality) -> None:
         await answer.rest()
         assert answer.text == "One two three "
         assert answer.plain[-1]["finishReason"] == "interrupted"
+        assert answer.message["metadata"]["ended"] == "interrupted"
         assert "abort" not in answer.types
         assert [run for run, *_ in here.ear.interruptions] == [answer.run.id]
         hold.set()
@@ -217,7 +218,7 @@ async def test_a_model_that_fails() -> None:
 async def test_a_model_that_fails_before_its_first_word() -> None:
     async with house([[Fail(RuntimeError("boom"))]]) as here:
         answer = await (await here.say("count")).rest()
-        assert answer.types == ["start", "error"]
+        assert answer.types == ["start", "message-metadata", "error"]
         messages = await here.messages()
         assert [message["role"] for message in messages] == ["user", "assistant"]
         assert messages[1]["parts"] == []

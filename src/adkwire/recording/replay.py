@@ -231,7 +231,9 @@ class ReplayBackend:
             sent = map(decode_chunk, replayed.recorded.entries[: replayed.sent])
             await self._log.append(
                 replayed.run.id,
-                encode_chunks([*replay_chat.closing_chunks(sent), Abort(), Finish(message_metadata={})]),
+                encode_chunks(
+                    [*replay_chat.closing_chunks(sent), Abort(), Finish(message_metadata={"ended": "stopped"})]
+                ),
             )
             await self._end(chat, replayed)
         return True

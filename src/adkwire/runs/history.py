@@ -46,7 +46,8 @@ class History:
         questions = [run.message for run in writing]
         if not questions and elsewhere is not None:
             questions = [views.question(session, elsewhere.user_message)]
-        messages, following = views.page(views.messages_of(session, questions, calls), limit, before)
+        messages = views.messages_of(session, questions, calls, self._parts.explain)
+        messages, following = views.page(messages, limit, before)
         active = run.head if run is not None else elsewhere
         now = iso(self._parts.clock())
         return views.ChatHistory(

@@ -355,4 +355,10 @@ def _shut(seen: StreamSummary, told: list[Chunk], explain: Explain) -> list[Chun
                 tail.append(chunk)
     if seen.in_step:
         tail.append(c.FinishStep())
-    return [*tail, c.Error(error_text=explain(Failure(SERVER_STOPPED, "")))]
+    return [*tail, *last_metadata(told), c.Error(error_text=explain(Failure(SERVER_STOPPED, "")))]
+
+
+def last_metadata(told: Sequence[Chunk]) -> list[Chunk]:
+    """Return the metadata of a message's end, if it has one, as a chunk of its own."""
+    ends = [chunk.message_metadata for chunk in told if isinstance(chunk, c.MessageMetadata | c.Finish)]
+    return [c.MessageMetadata(message_metadata=ends[-1])] if ends else []

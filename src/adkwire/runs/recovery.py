@@ -12,7 +12,7 @@ from adkwire.gate.records import OPEN, OVER, PendingCall, State
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import responses_of
 from adkwire.runs.parts import Parts
-from adkwire.runs.reconcile import RunEnd, reconcile
+from adkwire.runs.reconcile import RunEnd, last_metadata, reconcile
 from adkwire.runs.run import new_id, said_before
 from adkwire.runs.sealing import Sealing, paused
 from adkwire.runs.views import calls_without_verdict, title_for
@@ -65,7 +65,7 @@ class Recovery:
             logger.exception("what a server that was killed has left of message %s cannot be read", turn.message_id)
             return RunEnd([], [error])
         # Of a stream whose beginning is no longer kept nobody can say what is missing.
-        return closing if entries is not None else RunEnd(closing.events, [error])
+        return closing if entries is not None else RunEnd(closing.events, [*last_metadata(closing.tail), error])
 
     async def _unheard(self, key: ChatKey, chat: Chat, head: RunHead, told: Sequence[Turn]) -> Turn:
         """The turn of a message that did not reach the agent: it is not lost, and can be sent again.

@@ -29,6 +29,7 @@ from adkwire.wire.chunks import Json
 from adkwire.wire.decode.decoder import UserMessage
 from adkwire.wire.encode.encoder import Encoder
 from adkwire.wire.encode.tool_calls import Phase
+from adkwire.wire.failures import Explain, explain_briefly
 from adkwire.wire.javascript import iso
 from adkwire.wire.messages import TextPart, UIMessage
 
@@ -148,7 +149,10 @@ def standing_grant(grant: Grant, title: str) -> StandingGrant:
 
 
 def messages_of(
-    session: Session | None, writing: Sequence[UserMessage], calls: Sequence[PendingCall] = ()
+    session: Session | None,
+    writing: Sequence[UserMessage],
+    calls: Sequence[PendingCall] = (),
+    explain: Explain = explain_briefly,
 ) -> list[UIMessage]:
     """All messages; of the turns that are being written, those that answer `writing`, only the user's.
 
@@ -160,7 +164,7 @@ def messages_of(
     for turn in told:
         if turn.user_id in open_turns:
             break
-        messages += turn.messages(_since(calls) if turn is told[-1] else None)
+        messages += turn.messages(_since(calls) if turn is told[-1] else None, explain)
     stored = {turn.user_id: turn for turn in told}
     return messages + [message for said in open_turns.values() for message in _question(said, stored.get(said.id))]
 
