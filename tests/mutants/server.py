@@ -4,6 +4,20 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "everybody gets the events of ADK with a recording",
+        "bridge.py",
+        "        lines = await self.recorder.lines(key, events=self.settings.error_detail)\n",
+        "        lines = await self.recorder.lines(key, events=True)\n",
+        "server/test_recording_download.py",
+    ),
+    Mutant(
+        "the recording of a deleted chat",
+        "bridge.py",
+        "        await self._history.session(key)\n        lines = await self.recorder",
+        "        lines = await self.recorder",
+        "server/test_recording_download.py",
+    ),
+    Mutant(
         "ids are counted behind what a client must not see",
         "server/chat.py",
         "enumerate(map(profile.fit_encoded, batch.entries), batch.first)",

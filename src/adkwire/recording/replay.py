@@ -313,6 +313,10 @@ class ReplayBackend:
         self._existing_chat(user, chat_id)
         return []
 
+    async def recording(self, user: str, chat_id: str) -> AsyncGenerator[bytes, None]:
+        """Raise `NotFound`: a replay is not recorded again."""
+        raise NotFound("A replay is not recorded.")
+
     async def grants(self, user: str, *, limit: int, before: int | None) -> views.GrantList:
         """Return no grants: a replay decides nothing."""
         return views.GrantList([])

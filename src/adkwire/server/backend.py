@@ -111,6 +111,10 @@ class Backend(Protocol):
         """Return who asked, who answered and the outcome of each call of a chat."""
         ...
 
+    async def recording(self, user: str, chat_id: str) -> AsyncGenerator[bytes, None]:
+        """Return the recording of a chat in blocks."""
+        ...
+
     async def grants(self, user: str, *, limit: int, before: int | None) -> GrantList:
         """Return a page of the user's standing grants, newest first."""
         ...

@@ -1,4 +1,4 @@
-"""GET /api/chats, GET, PATCH and DELETE /api/chats/{id}, and GET /api/chats/{id}/audit."""
+"""GET /api/chats, GET, PATCH and DELETE /api/chats/{id}, GET /api/chats/{id}/audit and /api/chats/{id}/chunks."""
 
 import msgspec
 from starlette.requests import Request
@@ -7,7 +7,7 @@ from starlette.responses import Response
 from adkwire.errors import Unprocessable
 from adkwire.runs import views
 from adkwire.server.backend import Backend
-from adkwire.server.responses import json_response
+from adkwire.server.responses import EventStream, json_response
 from adkwire.server.security import read_json_body, user_of
 from adkwire.wire.decode.decoder import check_chat_id
 from adkwire.wire.decode.request_json import decode_json
@@ -59,6 +59,13 @@ class ChatsRoutes:
     async def audit(self, request: Request) -> Response:
         """Respond with the audit of a chat: who asked, who answered, and the outcome."""
         return json_response({"entries": await self._backend.audit(user_of(request).id, _chat(request))})
+
+    async def chunks(self, request: Request) -> Response:
+        """Respond with the recording of a chat, as a file to be saved."""
+        chat = _chat(request)
+        headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{chat}.jsonl"'}
+        blocks = await self._backend.recording(user_of(request).id, chat)
+        return EventStream(blocks, headers, self._backend.settings.slow_reader, "application/x-ndjson")
 
 
 def _chat(request: Request) -> str:

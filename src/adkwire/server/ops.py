@@ -49,6 +49,7 @@ class OpsRoutes:
                     {"name": tool.name, "kind": tool.kind, "asks": tool.asks, "schema": tool.schema}
                     for tool in await self._backend.tools()
                 ],
+                "recording": self._backend.recorder is not None,
                 "audio": {"input": _sound(INPUT_RATE), "output": _sound(OUTPUT_RATE)} if talks else None,
                 "limits": _limits(self._backend.settings),
             }

@@ -89,6 +89,7 @@ class Routes:
                 "DELETE": protect(chats.delete),
             },
             "/api/chats/{chat}/audit": {"GET": protect(chats.audit)},
+            "/api/chats/{chat}/chunks": {"GET": protect(chats.chunks)},
             "/api/grants": {"GET": protect(grants.index)},
             "/api/grants/{grant}": {"DELETE": protect(grants.revoke)},
             "/api/events": {"GET": protect(events.stream)},
