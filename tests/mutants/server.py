@@ -4,6 +4,13 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a logo runs its scripts",
+        "server/owner_page.py",
+        """style-src 'unsafe-inline'; sandbox",\n""",
+        """style-src 'unsafe-inline'",\n""",
+        "server/test_owner_page.py::test_a_logo_runs_and_loads_nothing",
+    ),
+    Mutant(
         "everybody gets the events of ADK with a recording",
         "bridge.py",
         "        lines = await self.recorder.lines(key, events=self.settings.error_detail)\n",
