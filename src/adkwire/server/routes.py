@@ -18,6 +18,7 @@ from adkwire.server.chats import ChatsRoutes
 from adkwire.server.events import EventsRoute
 from adkwire.server.grants import GrantsRoutes
 from adkwire.server.limits import MessageRates
+from adkwire.server.local_proxies import LocalProxies
 from adkwire.server.ops import OpsRoutes
 from adkwire.server.owner_page import LOGO_PATH, OwnerPage
 from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator
@@ -41,11 +42,12 @@ class Routes:
         self._rates = MessageRates(settings.chats_per_minute)
         self._sockets = OpenSockets(settings)
         self._page = OwnerPage(settings)
+        self._proxies = LocalProxies(remember=authenticate is None)
 
     def guard(self) -> Guard:
         """Return the guard of every route."""
         settings = self._backend.settings
-        return Guard(settings, self._authenticate or authenticator(settings))
+        return Guard(settings, self._authenticate or authenticator(settings), self._proxies)
 
     def routes(self) -> list[BaseRoute]:
         """Return all routes under `/api`."""
