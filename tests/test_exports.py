@@ -7,7 +7,7 @@ import adkwire
 from adkwire import errors
 
 PUBLIC = {"Authenticate", "Bridge", "ClientTool", "Policy", "Rule", "Settings", "User", "client_tool", "create_app"}
-STORES = {"Batch", "CallRow", "Closed", "GateStore", "RunHead", "Signals", "Stores", "StreamLog"}
+STORES = {"Batch", "CallRow", "Closed", "GateStore", "GrantRow", "RunHead", "Signals", "Stores", "StreamLog"}
 ERRORS = {"AdkwireError", "ConfigError", "Forbidden", "RequestError", "Unauthorized", "Unavailable"}
 
 

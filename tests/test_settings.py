@@ -57,6 +57,13 @@ def test_the_environment_is_read_and_what_is_given_wins(monkeypatch: pytest.Monk
         ("stream_ttl", "0"),
         ("drain", "soon"),
         ("ui", "perhaps"),
+        ("page_name", "x" * 61),
+        ("page_name", " "),
+        ("page_welcome", "x" * 2001),
+        ("page_suggestions", "x" * 201),
+        ("page_suggestions", "[1]"),
+        ("page_suggestions", "[no list"),
+        ("page_suggestions", "\n".join("x" * 13)),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_it(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +127,9 @@ def test_another_database_is_refused_without_repeating_it(db: str, monkeypatch: 
     assert "ADKWIRE_DB" in str(wrong.value)
     assert "\n" not in str(wrong.value)
     assert "secret" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("text", ["Pay 5, please\n\n Where am I? ", '["Pay 5, please", "Where am I?"]'])
+def test_suggestions_are_lines_or_a_list(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADKWIRE_PAGE_SUGGESTIONS", text)
+    assert Settings.load().page_suggestions == ("Pay 5, please", "Where am I?")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from adkwire.server.app import create_app
     from adkwire.server.security import Authenticate, User
     from adkwire.settings import Settings
-    from adkwire.stores.base import Batch, CallRow, Closed, GateStore, RunHead, Signals, StreamLog
+    from adkwire.stores.base import Batch, CallRow, Closed, GateStore, GrantRow, RunHead, Signals, StreamLog
     from adkwire.stores.stores import Stores
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ConfigError",
     "Forbidden",
     "GateStore",
+    "GrantRow",
     "Policy",
     "RequestError",
     "Rule",
@@ -47,7 +48,7 @@ _LOADED_LATE = {
     "adkwire.server.app": ("create_app",),
     "adkwire.server.security": ("Authenticate", "User"),
     "adkwire.settings": ("Settings",),
-    "adkwire.stores.base": ("Batch", "CallRow", "Closed", "GateStore", "RunHead", "Signals", "StreamLog"),
+    "adkwire.stores.base": ("Batch", "CallRow", "Closed", "GateStore", "GrantRow", "RunHead", "Signals", "StreamLog"),
     "adkwire.stores.stores": ("Stores",),
 }
 """Public names by module; a module is imported when a name of it is first used, so that `import adkwire` is fast."""

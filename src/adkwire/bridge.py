@@ -282,6 +282,25 @@ class Bridge:
         await self._history.session(ChatKey(user, chat_id))
         return await self._gate.audit(user, chat_id)
 
+    async def grants(self, user: str, *, limit: int, before: int | None) -> views.GrantList:
+        """Return a page of the user's standing grants, newest first."""
+        return await self._history.grants(user, limit=limit, before=before)
+
+    async def revoke(self, user: str, grant_id: int) -> None:
+        """Take a standing grant of the user back: the next call that it covered asks again."""
+        await self._gate.revoke(user, grant_id)
+
+    async def recording(self, user: str, chat_id: str) -> AsyncGenerator[bytes, None]:
+        """Return the recording of a chat in blocks. ADK's events are left out where clients may not read errors."""
+        if self.recorder is None:
+            raise NotFound("This server does not record chats.", hint="Start it with --record DIR.")
+        key = ChatKey(user, chat_id)
+        await self._history.session(key)
+        lines = await self.recorder.lines(key, events=self.settings.error_detail)
+        if lines is None:
+            raise NotFound("Nothing of this chat is recorded.", hint="Only what is said while --record is on is.")
+        return lines
+
     async def rename(self, user: str, chat_id: str, title: str) -> views.ChatSummary:
         """Set the title of a chat. A running turn owns the session, so its end is awaited first."""
         key = ChatKey(user, chat_id)

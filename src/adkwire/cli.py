@@ -29,6 +29,8 @@ _PING = 10.0
 """Seconds between pings on a socket: they keep it open and detect lost clients."""
 _COMMON = ("host", "port", "auth", "allow_origin", "allow_host", "ui")
 """The settings that every server takes as options."""
+_PAGE = ("page_name", "page_logo", "page_welcome", "page_suggestions")
+"""The settings of the owner's page."""
 _DEFAULT_DB = ".adkwire/state.db"
 """The database of `adkwire serve` when neither an option nor the environment names one."""
 _LEVELS = ("debug", "info", "warning", "error")
@@ -61,6 +63,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--db", help="SQLite file for chats, or memory: (default .adkwire/state.db)")
     add("--policy", metavar="FILE", help="TOML or YAML file with rules: which calls run, ask first or are refused")
     add("--record", metavar="DIR", help="write every chat into a file of this folder, for adkwire replay")
+    add("--page-name", metavar="NAME", help="name that the page shows")
+    add("--page-logo", metavar="FILE", help="PNG, JPEG, WebP or SVG file that the page shows beside the name")
+    add("--page-welcome", metavar="TEXT", help="text of an empty chat")
+    add(
+        "--page-suggestion",
+        dest="page_suggestions",
+        action="append",
+        metavar="TEXT",
+        help="message that an empty chat offers",
+    )
     add("--on-busy", choices=["replace", "refuse", "queue"], help="what a message does to a running answer")
     _add_common(serve)
     replay = commands.add_parser("replay", help="serve a recording instead of an agent")
@@ -87,7 +99,7 @@ def _add_common(command: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    chosen = _chosen(options, *_COMMON, "db", "policy", "record", "on_busy")
+    chosen = _chosen(options, *_COMMON, *_PAGE, "db", "policy", "record", "on_busy")
     settings, generated = _with_token(_for_this_machine(_with_database(Settings.load(**chosen))))
     _log(options.log_level)
     with _listen(settings) as listener:

@@ -1,5 +1,6 @@
 """The settings of a server. `Settings.load()` reads each from the environment variable `ADKWIRE_<NAME>`."""
 
+import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +13,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     SecretStr,
+    StringConstraints,
     ValidationError,
     field_validator,
 )
@@ -30,8 +32,21 @@ def _split(value: object) -> object:
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
+def _lines(value: object) -> object:
+    """Return the lines of a text, or the list that it is in JSON: sentences may contain commas."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return json.loads(value)
+    return [line for line in value.splitlines() if line.strip()]
+
+
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s]+", re.IGNORECASE)
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Title = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60)]
+Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Paragraph = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
+Sentences = Annotated[tuple[Sentence, ...], NoDecode, BeforeValidator(_lines)]
 
 
 class Settings(BaseSettings):
@@ -57,6 +72,14 @@ class Settings(BaseSettings):
     """Host names the server answers to besides loopback names and `host`: a closed list stops DNS rebinding."""
     ui: bool = True
     """True to serve the page at `/`."""
+    page_name: Title | None = None
+    """The name that the page shows instead of its own, at most 60 characters."""
+    page_logo: Path | None = None
+    """A PNG, JPEG, WebP or SVG file that the page shows beside the name, at most 500 kB. It is read at the start."""
+    page_welcome: Paragraph | None = None
+    """The text of an empty chat, at most 2,000 characters."""
+    page_suggestions: Sentences = Field(default=(), max_length=12)
+    """Messages that an empty chat offers, at most 12 of 200 characters: one in each line, or a JSON list."""
 
     on_busy: Literal["replace", "refuse", "queue"] = "replace"
     """What a message does to a running answer: stop it, be refused with 409, or wait for its end."""

@@ -30,6 +30,8 @@ from adkwire.server.sockets import endings, live, media_input, outbox, uvicorn_p
 from adkwire.testing import GeminiLiveStep, GeminiStep, Say, ScriptedModel, steps
 from adkwire.wire.encode.event_parts import STAMP
 from adkwire.wire.encode.message_facts import MessageFacts
+from adkwire.wire.encode.outcome import Outcome
+from adkwire.wire.failures import SERVER_STOPPED, explain_briefly
 from adkwire.wire.profiles import Profile
 from adkwire.wire.socket import audio, binary_frames, frames_in, frames_out, live_frames_in, live_frames_out
 from tests.docs import tables
@@ -305,11 +307,16 @@ def test_message_metadata_is_what_the_encoder_learns() -> None:
             cache_metadata=CacheMetadata(fingerprint="f", contents_count=1),
         )
     )
-    metadata = facts.as_metadata()
+    outcome = Outcome()
+    outcome.learn(Event(author="agent", error_code="X", error_message=""))
+    ended = outcome.as_metadata(explain_briefly, waiting=False)
+    metadata = facts.as_metadata() | ended
     text = section(page("protocol.md"), "### Message metadata")
     assert first_cells(text) == set(metadata)
     assert "{" + ", ".join(metadata["usage"]) + "}" in text
     assert "{" + ", ".join(metadata["audio"]) + "}" in text
+    assert "{" + ", ".join(ended["error"]) + "}" in text
+    assert f"`{SERVER_STOPPED}`" in text
 
 
 def test_numbers_are_the_defaults() -> None:

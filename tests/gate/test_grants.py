@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from adkwire.errors import Conflict, NotFound, Unprocessable
 from adkwire.gate.gate import CLOCK
+from adkwire.gate.grants import Grant
 from adkwire.gate.judge import REFUSED
 from adkwire.gate.policy import Policy, Rule
 from adkwire.gate.records import Answer, PendingCall, State, UncheckedAnswer
@@ -278,3 +280,59 @@ async def test_forgetting_a_chat_takes_its_calls_and_grants_and_leaves_the_audit
 @pytest.mark.parametrize(("asks", "action"), [(True, "ask"), (False, "allow")])
 async def test_without_a_rule_the_tool_decides(tested: GateInTest, asks: bool, action: str) -> None:
     assert (await tested.gate.decide(ANN, CHAT, "pay", ARGS, asks=asks)).action == action
+
+
+async def test_a_grant_is_listed_with_what_it_covers(tested: GateInTest) -> None:
+    await tested.open(asked())
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="chat"))
+    tested.clock.advance(5)
+    await tested.open(asked("c2", {"amount": 7}, tool="sell", grant="same-arguments"))
+    await tested.gate.settle(ANN, CHAT, "c2", YES._replace(scope="always", args={"amount": 6}))
+    second, first = await tested.gate.grants(ANN, 10)
+    assert first == Grant(id=first.id, tool="pay", scope="chat", chat=CHAT, call="c1", at=1000.0)
+    assert second == Grant(
+        id=second.id,
+        tool="sell",
+        scope="always",
+        chat=CHAT,
+        same_arguments=True,
+        input={"amount": 6},
+        call="c2",
+        at=1005.0,
+    )
+    assert await tested.gate.grants(ANN, 10, second.id) == [first]
+    assert await tested.gate.grants("eve", 10) == []
+
+
+async def test_a_grant_that_is_taken_back_is_asked_for_again(tested: GateInTest) -> None:
+    await tested.open(asked())
+    await tested.gate.settle(ANN, CHAT, "c1", YES._replace(scope="always"))
+    [grant] = await tested.gate.grants(ANN, 10)
+    with pytest.raises(NotFound, match="There is no such grant"):
+        await tested.gate.revoke("eve", grant.id)
+    assert (await tested.gate.decide(ANN, "other", "pay", ARGS, asks=True)).action == "allow"
+    tested.clock.advance(60)
+    await tested.gate.revoke(ANN, grant.id)
+    assert (await tested.gate.decide(ANN, "other", "pay", ARGS, asks=True)).action == "ask"
+    line = (await tested.lines())[-1]
+    assert (line.at, line.actor, line.call, line.tool) == ("1970-01-01T00:17:40.000Z", ANN, "c1", "pay")
+    assert (line.verdict, line.scope, line.outcome, line.input) == ("revoked", "always", "asks again", None)
+    with pytest.raises(NotFound, match="There is no such grant"):
+        await tested.gate.revoke(ANN, grant.id)
+    assert len(await tested.gate.audit("eve", CHAT)) == 0
+
+
+@pytest.mark.parametrize(
+    ("chat", "what", "grant"),
+    [
+        (CHAT, "pay", Grant(tool="pay", scope="chat", chat=CHAT)),
+        ("", "pay 0a1b", Grant(tool="pay", scope="always", same_arguments=True)),
+    ],
+)
+async def test_a_grant_of_an_earlier_release(store: GateStore, chat: str, what: str, grant: Grant) -> None:
+    tested = GateInTest(store)
+    await store.grant(ANN, chat, what)
+    [found] = await tested.gate.grants(ANN, 10)
+    assert found == msgspec.structs.replace(grant, id=found.id)
+    await tested.gate.revoke(ANN, found.id)
+    assert (await tested.lines(chat))[-1].verdict == "revoked"

@@ -489,7 +489,7 @@ async def test_a_connection_that_takes_no_requests_is_closed() -> None:
         await fail_sending(chat)
         with short_send_timeout():
             lost = await (await chat.send("are you there")).rest()
-        assert lost.types == ["start", "error"]
+        assert lost.types == ["start", "message-metadata", "error"]
         assert chat.listener.notices == ["not-recovered"]
         after = await (await chat.send("hello")).rest()
         assert after.text == "Two."

@@ -111,6 +111,7 @@ async def test_an_interrupted_answer_keeps_its_words(modality: Modality) -> None
         await answer.rest()
         assert answer.text == "One two three "
         assert answer.plain[-1]["finishReason"] == "interrupted"
+        assert answer.message["metadata"]["ended"] == "interrupted"
         assert "abort" not in answer.types
         assert [run for run, *_ in chat.listener.interruptions] == [answer.run.id]
         hold.set()
@@ -210,7 +211,7 @@ async def test_a_model_that_fails_during_an_answer() -> None:
 async def test_a_model_that_fails_before_its_first_word() -> None:
     async with live_chat([[Fail(RuntimeError("boom"))]]) as chat:
         answer = await (await chat.send("count")).rest()
-        assert answer.types == ["start", "error"]
+        assert answer.types == ["start", "message-metadata", "error"]
         messages = await chat.messages()
         assert [message["role"] for message in messages] == ["user", "assistant"]
         assert messages[1]["parts"] == []

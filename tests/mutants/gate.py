@@ -202,6 +202,13 @@ MUTANTS = [
         "gate/test_grants.py",
     ),
     Mutant(
+        "nobody is told that a grant was taken back",
+        "gate/gate.py",
+        "        await self._write(user, grant.chat, revocation(grant, user, self._clock()))\n",
+        "",
+        "gate/test_grants.py::test_a_grant_that_is_taken_back_is_asked_for_again",
+    ),
+    Mutant(
         "a grant releases other tools",
         "gate/gate.py",
         ' or other.tool != call.tool or other.grant == "never":\n',

@@ -8,6 +8,13 @@ CUT_OFF = "runs/test_reconcile.py::test_text_that_was_sent_is_stored_and_the_tur
 
 MUTANTS = [
     Mutant(
+        "history has other words for a failure than the stream",
+        "runs/history.py",
+        "        messages = views.messages_of(session, questions, calls, self._services.explain)\n",
+        "        messages = views.messages_of(session, questions, calls)\n",
+        "runs/test_ended.py::test_an_answer_that_failed",
+    ),
+    Mutant(
         "a request that fails after it took an answer does not continue the message",
         "runs/continue_.py",
         "                for call in postponed:\n                    self._continue_soon(call)\n",

@@ -4,6 +4,27 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a logo runs its scripts",
+        "server/owner_page.py",
+        """style-src 'unsafe-inline'; sandbox",\n""",
+        """style-src 'unsafe-inline'",\n""",
+        "server/test_owner_page.py::test_a_logo_runs_and_loads_nothing",
+    ),
+    Mutant(
+        "everybody gets the events of ADK with a recording",
+        "bridge.py",
+        "        lines = await self.recorder.lines(key, events=self.settings.error_detail)\n",
+        "        lines = await self.recorder.lines(key, events=True)\n",
+        "server/test_recording_download.py",
+    ),
+    Mutant(
+        "the recording of a deleted chat",
+        "bridge.py",
+        "        await self._history.session(key)\n        lines = await self.recorder",
+        "        lines = await self.recorder",
+        "server/test_recording_download.py",
+    ),
+    Mutant(
         "ids are counted behind what a client must not see",
         "server/chat.py",
         "enumerate(map(profile.fit_encoded, batch.entries), batch.first)",
@@ -123,9 +144,37 @@ MUTANTS = [
         "server/sockets/test_opening.py::test_a_token_in_the_address_is_for_sockets_only",
     ),
     Mutant(
+        "a page on another port is let in",
+        "server/local_proxies.py",
+        '        if site == "same-origin":\n',
+        '        if site in ("same-origin", "same-site"):\n',
+        "server/test_local_proxies.py::test_what_a_page_sent_to_us",
+    ),
+    Mutant(
+        "a page that calls directly opens sockets",
+        "server/local_proxies.py",
+        '        if site is not None or connection.scope["type"] != "websocket":\n',
+        '        if connection.scope["type"] != "websocket":\n',
+        "server/test_local_proxies.py::test_a_socket_of_an_origin_that_is_known_to_forward",
+    ),
+    Mutant(
+        "one user vouches for an origin in the browsers of others",
+        "server/routes.py",
+        "LocalProxies(remember=authenticate is None)",
+        "LocalProxies(remember=True)",
+        "server/test_local_proxies.py::test_a_user_vouches_for_no_origin_in_the_browsers_of_others",
+    ),
+    Mutant(
+        "a client of another machine is forwarded",
+        "server/local_proxies.py",
+        "    return named and client is not None and is_loopback(client.host)\n",
+        "    return named\n",
+        "server/test_local_proxies.py::test_a_client_of_another_machine",
+    ),
+    Mutant(
         "pages of other sites open sockets",
         "server/security.py",
-        "            self._guard.check_origin(socket.headers)\n",
+        "            self._guard.check_origin(socket)\n",
         "",
         "server/sockets/test_opening.py::test_origins",
     ),

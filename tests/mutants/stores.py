@@ -49,6 +49,20 @@ MUTANTS = [
         "stores/sqlite/test_gate.py",
     ),
     Mutant(
+        "everybody takes back a grant",
+        "stores/sqlite/gate.py",
+        '"DELETE FROM adkwire_standing_grants WHERE user = ? AND id = ? RETURNING',
+        '"DELETE FROM adkwire_standing_grants WHERE user <> ? || char(0) AND id = ? RETURNING',
+        "stores/sqlite/test_gate.py",
+    ),
+    Mutant(
+        "a grant of an earlier release comes back",
+        "stores/sqlite/gate.py",
+        '    "DELETE FROM adkwire_grants",\n',
+        "",
+        "stores/sqlite/test_gate.py::test_grants_of_an_earlier_release_are_kept_until_they_are_revoked",
+    ),
+    Mutant(
         "a grant is for everybody",
         "stores/sqlite/gate.py",
         "f\"WHERE user = ? AND chat IN (?, '') AND what IN ({_marks(what)}) LIMIT 1\"",

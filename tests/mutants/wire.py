@@ -21,6 +21,20 @@ MUTANTS = [
         "wire/encode/test_tool_calls.py::TestTools",
     ),
     Mutant(
+        "a failure stays when the message goes on",
+        "wire/encode/outcome.py",
+        '        told: dict[str, Json] = {"ended": None, "error": None} if self._has_failed else {}\n',
+        "        told: dict[str, Json] = {}\n",
+        "wire/encode/test_encoder.py::TestEnd runs/test_ended.py",
+    ),
+    Mutant(
+        "a call that waits is told as interrupted",
+        "wire/encode/outcome.py",
+        "        return told if self._interrupted is None or waiting else",
+        "        return told if self._interrupted is None else",
+        "wire/encode/test_live_encoder.py::TestInterruptions",
+    ),
+    Mutant(
         "placeholder shown",
         "wire/encode/encoder.py",
         "            self._calls.take_back(response.id)\n            return\n",

@@ -9,6 +9,7 @@ from adkwire.stores.base import RunHead
 from adkwire.stores.sqlite.streams import SqliteStreamLog
 from adkwire.testing import Call, Say, ScriptedModel
 from adkwire.wire.chunks import Start, TextDelta, TextStart, decode_chunk
+from adkwire.wire.failures import SERVER_STOPPED
 from adkwire.wire.profiles import encode_chunks
 from tests.stores.contract import read_all
 from tests.support.chats import Chat, text_of
@@ -16,6 +17,9 @@ from tests.support.fixtures import Make
 from tests.support.gated_tools import Till
 
 STOPPED = "The server stopped before this answer was finished. Ask again to go on."
+
+FAILED = {"ended": "failed", "error": {"code": SERVER_STOPPED, "text": STOPPED}}
+CUT_OFF = [{"type": "message-metadata", "messageMetadata": FAILED}, {"type": "error", "errorText": STOPPED}]
 
 
 HELLO = msgspec.msgpack.encode(("hello?",))
@@ -41,7 +45,7 @@ async def read_rest(chat: Chat) -> list[dict[str, object]]:
 async def test_a_message_that_did_not_reach_the_agent_is_kept_and_can_be_sent_again(make: Make, tmp_path: Path) -> None:
     await leave_unfinished_run(tmp_path, HELLO)
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
-    assert await read_rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert await read_rest(chat) == CUT_OFF
     assert await chat.texts() == [("user", "hello?"), ("assistant", "")]
     assert (await chat.messages())[1]["id"] == "msg-1"
     assert (await chat.say("hello?", "u1")).text == "Hi."
@@ -56,7 +60,7 @@ async def test_a_run_whose_server_died_is_closed_before_its_message_is_read(make
     reading = await chat.bridge.follow("ann", "chat", run="run-1")
     assert reading is not None
     chunks = [msgspec.json.decode(entry) async for batch in reading.batches for entry in batch.entries]
-    assert chunks == [{"type": "start", "messageId": "msg-1"}, {"type": "error", "errorText": STOPPED}]
+    assert chunks == [{"type": "start", "messageId": "msg-1"}, *CUT_OFF]
 
 
 async def test_a_message_that_did_not_reach_the_agent_is_kept_over_another_restart(make: Make, tmp_path: Path) -> None:
@@ -72,7 +76,7 @@ async def test_a_message_that_did_not_reach_the_agent_is_kept_over_another_resta
 async def test_a_message_that_was_too_large_to_keep_is_not_in_history(make: Make, tmp_path: Path) -> None:
     await leave_unfinished_run(tmp_path)
     chat = make(ScriptedModel(script=lambda _: [Say("Hi.")]))
-    assert await read_rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert await read_rest(chat) == CUT_OFF
     assert (await chat.say("hello?", "u1")).text == "Hi."
     assert await chat.texts() == [("user", "hello?"), ("assistant", "Hi.")]
 
@@ -82,7 +86,11 @@ async def test_a_server_that_starts_closes_every_run_that_was_cut_off(make: Make
     chat = make(ScriptedModel(turns=[]))
     chat.bridge.watch()
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
-    assert [msgspec.json.decode(entry)["type"] for entry in await read_all(log, "run-1")] == ["start", "error"]
+    assert [msgspec.json.decode(entry)["type"] for entry in await read_all(log, "run-1")] == [
+        "start",
+        "message-metadata",
+        "error",
+    ]
     await log.aclose()
 
 
@@ -103,7 +111,7 @@ async def test_a_repeated_message_that_was_cut_off_leaves_the_stored_answer(make
     await first.bridge.close()
     await leave_unfinished_run(tmp_path, HELLO)
     chat = make(ScriptedModel(script=lambda _: [Say("Hello.")]))
-    assert await read_rest(chat) == [{"type": "error", "errorText": STOPPED}]
+    assert await read_rest(chat) == CUT_OFF
     assert await chat.texts() == [("user", "hello?"), ("assistant", "Hi.")]
 
 
@@ -143,7 +151,7 @@ async def test_a_stream_whose_beginning_is_no_longer_kept_ends_with_the_error(ma
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
     last = await log.read("run-1", 21, 0)
     assert last is not None
-    assert [msgspec.json.decode(entry)["type"] for entry in last.entries] == ["error"]
+    assert [msgspec.json.decode(entry)["type"] for entry in last.entries] == ["message-metadata", "error"]
     assert last.closed
     await log.aclose()
 

@@ -210,3 +210,17 @@ async def test_a_grant_for_always_outlives_the_chat(open_page: Open) -> None:
     await page.bridge.delete("ann", "chat")
     await Page(Chat(page.bridge)).say("pay 5")
     assert till.paid == [5, 5]
+
+
+@pytest.mark.parametrize("scope", ["chat", "always"])
+async def test_a_grant_that_was_taken_back_asks_again(open_page: Open, scope: str) -> None:
+    till = Till()
+    page = open_page(payer(5, 6, 7), till.pay)
+    await page.say("pay 5")
+    await page.answer_and_follow(only_call(page), approved=True, scope=scope)
+    await page.say("pay 6")
+    [grant] = (await page.bridge.grants("ann", limit=10, before=None)).grants
+    await page.bridge.revoke("ann", int(grant.id))
+    await page.say("pay 7")
+    assert page.calls == {only_call(page): "approval-requested"}
+    assert till.paid == [5, 6]

@@ -35,7 +35,7 @@ from adkwire.wire.chunks import Chunk, decode_chunk
 from adkwire.wire.decode.decoder import UserMessage
 from adkwire.wire.encode.encoder import Encoder
 from adkwire.wire.encode.tool_calls import UNFINISHED, for_late_reader
-from adkwire.wire.failures import SERVER_STOPPED, explain_briefly, explain_fully
+from adkwire.wire.failures import SERVER_STOPPED, Failure, explain_briefly, explain_fully
 from adkwire.wire.folding import fold
 from adkwire.wire.messages import Approval, TextPart, ToolPart, UIMessage
 from adkwire.wire.profiles import Profile, encode_chunks
@@ -58,6 +58,7 @@ from tests.wire.adk_events import (
     thought,
     verdict,
 )
+from tests.wire.encode.expected_chunks import failed_answer
 from tests.wire.legal_events import conversations
 
 thorough = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -296,13 +297,10 @@ def test_a_log_with_an_end_is_left_as_it_is() -> None:
 def test_a_turn_that_is_not_in_the_session_is_ended_in_the_stream_only() -> None:
     turn = Turn(MESSAGE, "u1", "")
 
-    assert reconcile(turn, [c.Start(message_id=MESSAGE)], {}, explain_briefly) == RunEnd(
-        [], [c.Error(error_text=SERVER_STOPPED_TEXT)]
-    )
-    assert reconcile(turn, [], {}, explain_briefly).tail == [
-        c.Start(message_id=MESSAGE),
-        c.Error(error_text=SERVER_STOPPED_TEXT),
-    ]
+    end = failed_answer(Failure(SERVER_STOPPED, ""), None)
+    assert end[-1] == c.Error(error_text=SERVER_STOPPED_TEXT)
+    assert reconcile(turn, [c.Start(message_id=MESSAGE)], {}, explain_briefly) == RunEnd([], end)
+    assert reconcile(turn, [], {}, explain_briefly).tail == [c.Start(message_id=MESSAGE), *end]
 
 
 def test_a_turn_of_which_only_the_user_message_is_stored_ends_with_the_reason() -> None:

@@ -143,11 +143,12 @@ async def test_a_model_that_raises_at_once_makes_an_empty_message_and_an_error(m
     model = ScriptedModel(script=lambda request: [Say("Better.")] if len(model.requests) > 1 else [Fail(OSError("no"))])
     chat = make(model)
     answer = await chat.say("hello")
-    assert answer.types == ["start", "error"]
-    assert "OSError" in answer.plain[-1]["errorText"]
-    assert (
-        (await chat.messages())[-1] == answer.message == {"id": answer.run.message_id, "role": "assistant", "parts": []}
-    )
+    assert answer.types == ["start", "message-metadata", "error"]
+    text = answer.plain[-1]["errorText"]
+    assert "OSError" in text
+    metadata = {"ended": "failed", "error": {"code": "OSError", "text": text}}
+    failed = {"id": answer.run.message_id, "role": "assistant", "metadata": metadata, "parts": []}
+    assert (await chat.messages())[-1] == answer.message == failed
     after = await chat.say("again")
     assert after.text == "Better."
     assert texts_in(model.requests[-1])[-1] == ("user", "again")

@@ -11,7 +11,8 @@ from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.llm_request import LlmRequest
 from google.adk.tools.function_tool import FunctionTool
 
-from adkwire import Policy, create_app
+from adkwire import Policy, Rule, create_app
+from adkwire.stores.sqlite.gate import SqliteGateStore
 from adkwire.testing import Call, Say, ScriptedModel, Step, Wait
 from tests.server.app_server import Site, chunks, message, serving
 from tests.support.chats import settings
@@ -127,3 +128,61 @@ async def test_events_are_refused_by_a_server_that_shuts_down(tmp_path: Path) ->
         await app.state.bridge.close()
         reply = await site.client.get("/api/events")
         assert (reply.status_code, reply.json()["error"]["code"]) == (503, "unavailable")
+
+
+async def test_grants_are_listed_and_taken_back(tmp_path: Path) -> None:
+    model = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Paid.")]])
+    agent = LlmAgent(name="counter", model=model, tools=[pay])
+    policy = Policy([Rule("pay", "ask", grant="same-arguments")])
+    async with serving(create_app(agent, settings=settings(tmp_path, ui=False), policy=policy), lifespan="on") as site:
+        assert (await site.client.get("/api/grants")).json() == {"grants": []}
+        await ask(site)
+        await site.client.post(f"{CALLS}/c1", json={"approved": True, "scope": "chat"})
+        await _until_settled(site.client)
+        [grant] = (await site.client.get("/api/grants")).json()["grants"]
+        assert grant.pop("at").endswith("Z")
+        assert grant == {
+            "id": "1",
+            "tool": "pay",
+            "scope": "chat",
+            "chat": "chat",
+            "chatTitle": "pay",
+            "sameArguments": True,
+            "input": {"amount": 5},
+        }
+        taken_back = await site.client.delete("/api/grants/1")
+        assert (taken_back.status_code, taken_back.content) == (204, b"")
+        assert (await site.client.get("/api/grants")).json() == {"grants": []}
+        again = await site.client.delete("/api/grants/1")
+        assert (again.status_code, again.json()["error"]["code"]) == (404, "not-found")
+        entries = (await site.client.get("/api/chats/chat/audit")).json()["entries"]
+        assert (entries[-1]["actor"], entries[-1]["verdict"], entries[-1]["input"]) == (
+            "local",
+            "revoked",
+            {"amount": 5},
+        )
+
+
+async def test_pages_of_grants(tmp_path: Path) -> None:
+    app = create_app(Counter().agent, settings=settings(tmp_path, ui=False))
+    async with serving(app, lifespan="on") as site:
+        store = SqliteGateStore(tmp_path / "state.db")
+        for number in range(3):
+            await store.grant("local", "gone" if number else "", f"tool-{number}")
+        await store.grant("eve", "", "hers")
+        await store.close()
+        first = (await site.client.get("/api/grants", params={"limit": 2})).json()
+        assert first == {
+            "grants": [
+                {"id": "3", "tool": "tool-2", "scope": "chat", "sameArguments": False, "chat": "gone"},
+                {"id": "2", "tool": "tool-1", "scope": "chat", "sameArguments": False, "chat": "gone"},
+            ],
+            "next": "2",
+        }
+        rest = (await site.client.get("/api/grants", params={"limit": 2, "before": first["next"]})).json()
+        assert rest == {"grants": [{"id": "1", "tool": "tool-0", "scope": "always", "sameArguments": False}]}
+        for wrong in ("x", "-1", "1" * 19, "²"):
+            assert (await site.client.get("/api/grants", params={"before": wrong})).status_code == 422
+            assert (await site.client.delete(f"/api/grants/{wrong}")).status_code == 404
+        assert (await site.client.delete("/api/grants/4")).status_code == 404  # Eve's.
+        assert (await site.client.get("/api/grants", params={"limit": 0})).status_code == 422

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from adkwire.stores.base import CallRow, GateStore
+from adkwire.stores.base import CallRow, GateStore, GrantRow
 from tests.stores.steps import Steps
 
 ODD_NAMES = (
@@ -66,6 +66,8 @@ async def work_of_questions(store: GateStore, steps: Steps) -> dict[str, int]:
         "expiring": await steps(store.expiring(["asked", "offered"], 2000.0, 3)),
         "next expiry": await steps(store.next_expiry(["asked", "offered"])),
         "granted": await steps(store.granted("user", "chat", ["tool 2", "none"])),
+        "grants": await steps(store.grants("granter", 2)),
+        "grants before": await steps(store.grants("granter", 1, before=3)),
     }
 
 
@@ -261,6 +263,8 @@ class GateStoreContract:
         assert await store.expiring((), 10.0, ALL) == []
 
     async def test_a_question_reads_nothing_but_its_answer(self, store: GateStore, steps: Steps) -> None:
+        for what in ("a", "b", "c"):
+            await store.grant("granter", "chat", what)
         for call in ("1", "2", "3"):
             await store.add(row(call, expires_at=float(call)))
             await store.grant("user", "chat", f"tool {call}")
@@ -300,6 +304,54 @@ class GateStoreContract:
         assert not await store.granted("user", "chat", {"other"})
         assert not await store.granted("other", "chat", {"tool"})
 
+    async def test_grants_are_listed_newest_first_and_by_pages(self, store: GateStore, other: GateStore) -> None:
+        for number, (chat, what) in enumerate([("chat", "a"), ("", "b"), ("other", "a"), ("chat", "c")]):
+            await (store, other)[number % 2].grant("user", chat, what, b"data of %d" % number)
+        await store.grant("other", "chat", "d")
+        rows = await store.grants("user", ALL)
+        assert [(row.user, row.chat, row.what, row.data) for row in rows] == [
+            ("user", "chat", "c", b"data of 3"),
+            ("user", "other", "a", b"data of 2"),
+            ("user", "", "b", b"data of 1"),
+            ("user", "chat", "a", b"data of 0"),
+        ]
+        assert await other.grants("user", 2) == rows[:2]
+        assert await store.grants("user", 1, before=rows[1].id) == rows[2:3]
+        assert await store.grants("user", ALL, before=rows[1].id) == rows[2:]
+        assert await store.grants("user", ALL, before=rows[-1].id) == []
+        assert await store.grants("nobody", ALL) == []
+
+    async def test_the_same_grant_again_is_the_one_that_is_there(self, store: GateStore) -> None:
+        await store.grant("user", "chat", "tool", b"first")
+        await store.grant("user", "chat", "other")
+        before = await store.grants("user", ALL)
+        await store.grant("user", "chat", "tool", b"second")
+        assert await store.grants("user", ALL) == before
+
+    async def test_a_grant_is_revoked_once_by_its_user(self, store: GateStore, other: GateStore) -> None:
+        await store.grant("user", "chat", "tool", b"data")
+        await store.grant("user", "", "tool")
+        always, here = await store.grants("user", ALL)
+        assert await store.revoke("other", here.id) is None
+        assert await store.revoke("user", always.id + 1) is None
+        revoked = await asyncio.gather(*(one.revoke("user", here.id) for one in (store, other, store)))
+        assert [row for row in revoked if row is not None] == [here]
+        assert here == GrantRow(here.id, "user", "chat", "tool", b"data")
+        assert await store.granted("user", "chat", ["tool"])
+        assert await store.revoke("user", always.id) == always
+        assert not await other.granted("user", "chat", ["tool"])
+        assert await store.grants("user", ALL) == []
+
+    async def test_the_id_of_a_grant_is_not_used_again(self, store: GateStore) -> None:
+        await store.grant("user", "chat", "tool")
+        [first] = await store.grants("user", ALL)
+        await store.revoke("user", first.id)
+        await store.grant("user", "chat", "tool")
+        [second] = await store.grants("user", ALL)
+        assert second.id > first.id
+        assert await store.revoke("user", first.id) is None
+        assert await store.granted("user", "chat", ["tool"])
+
     async def test_the_audit_keeps_every_line_in_order(self, store: GateStore, other: GateStore) -> None:
         for line in (b"asked", b"approved", b"asked"):
             await store.add_audit_line("user", "chat", line)
@@ -322,6 +374,10 @@ class GateStoreContract:
         assert await store.calls("user", "chat") == []
         assert not await store.granted("user", "chat", ["tool"])
         assert await store.granted("user", "chat", ["always"])
+        assert [(grant.chat, grant.what) for grant in await store.grants("user", ALL)] == [
+            ("", "always"),
+            ("other", "tool"),
+        ]
         assert await store.audit_lines("user", "chat") == [b"line"]
         for user, chat in (("user", "other"), ("other", "chat")):
             assert await store.calls(user, chat) == [row(user=user, chat=chat)]

@@ -168,6 +168,7 @@ async def test_of_the_grants_the_newest_are_kept() -> None:
     for what in ("a", "b", "c", "a", "d"):
         await store.grant("user", "chat", what)
     assert [what for what in "abcd" if await store.granted("user", "chat", [what])] == ["a", "c", "d"]
+    assert [row.what for row in await store.grants("user", 10)] == ["d", "c", "a"]
     await store.forget("user", "chat")
     assert not await store.granted("user", "chat", list("abcd"))
 

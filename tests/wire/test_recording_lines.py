@@ -14,6 +14,7 @@ from adkwire.wire.recording_lines import (
     NotARecording,
     belongs_to,
     encode_line,
+    is_event_line,
     read_lines,
     read_recording,
 )
@@ -126,3 +127,9 @@ def test_no_recording(data: bytes, number: int, reason: str) -> None:
 )
 def test_a_file_belongs_to_the_chat_of_its_first_line(head: bytes, expected: Any) -> None:
     assert belongs_to(head, "chat") is expected
+
+
+def test_an_event_is_told_by_the_head_of_its_line() -> None:
+    assert is_event_line(line(0, b"{}", location="server-adk-event"))
+    hidden = line(0, line(0, b"{}", location="server-adk-event").strip(), location="client-frame")
+    assert not is_event_line(hidden)

@@ -56,9 +56,9 @@ class Turn:
             chunks += encoder.feed(event)
         return encoder, chunks
 
-    def messages(self, since: "LaterEvents | None" = None) -> list[UIMessage]:
+    def messages(self, since: "LaterEvents | None" = None, explain: Explain = explain_briefly) -> list[UIMessage]:
         """Return the user's message and the answer as `useChat` holds them, with the `since` events of the gate."""
-        encoder, chunks = self.encoder()
+        encoder, chunks = self.encoder(explain)
         sealed, answered = since(self, encoder) if since is not None else ([], [])
         for event in sealed:
             chunks += encoder.feed(event)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from adkwire.errors import Conflict, NotFound, RequestError
+from adkwire.gate.grants import Grant, grant_of, grant_with, revocation
 from adkwire.gate.judge import REFUSED, Judge
 from adkwire.gate.policy import Decision, Policy
 from adkwire.gate.records import (
@@ -290,7 +291,8 @@ class ToolGate:
         """Store a standing approval, and approve with it the calls that wait already and that it covers."""
         args_hash = hash_args(call.final_args)
         what = _grants(call.tool, args_hash)[0 if call.grant == "same-arguments" else 1]
-        await self._store.grant(call.user, call.chat if scope == "chat" else "", what)
+        data = encode_chunk(grant_with(call, scope, self._clock()))
+        await self._store.grant(call.user, call.chat if scope == "chat" else "", what, data)
         for other in await self.waiting(call.user):
             if other.state is not State.ASKED or other.tool != call.tool or other.grant == "never":
                 continue
@@ -298,6 +300,19 @@ class ToolGate:
             same = other.args_hash == args_hash or "same-arguments" not in (call.grant, other.grant)
             if here and same:
                 await self._release(other)
+
+    async def grants(self, user: str, limit: int, before: int | None = None) -> list[Grant]:
+        """Return the newest standing grants of a user, newest first; with `before` those with smaller ids."""
+        return [grant_of(row) for row in await self._store.grants(user, limit, before)]
+
+    async def revoke(self, user: str, grant_id: int) -> None:
+        """Take a standing grant back: the next call that it covered asks again. Raise `NotFound` if there is none."""
+        row = await self._store.revoke(user, grant_id)
+        if row is None:
+            raise NotFound("There is no such grant.")
+        grant = grant_of(row)
+        logger.info("the grant of %s (%s) was taken back", grant.tool, grant.scope)
+        await self._write(user, grant.chat, revocation(grant, user, self._clock()))
 
     async def _end(self, call: PendingCall, state: State, outcome: str) -> PendingCall | None:
         if state is State.VOID and call.retried:

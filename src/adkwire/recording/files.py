@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from adkwire.errors import ConfigError
 from adkwire.wire.recording_lines import NotARecording, Recording, belongs_to, read_recording
@@ -55,6 +56,21 @@ class RecordingFiles:
                 data = data[os.write(file, data) :]
         finally:
             os.close(file)
+
+    def find(self, user: str, chat: str) -> str | None:
+        """Return the name of a chat's file; None when the chat has none."""
+        return next((name for name in file_names(user, chat) if self._is_recording(name, chat)), None)
+
+    def open_to_read(self, name: str) -> BinaryIO:
+        """Open a file that was found."""
+        return os.fdopen(os.open(self.folder / name, os.O_RDONLY | _PLATFORM_FLAGS), "rb")
+
+    def _is_recording(self, name: str, chat: str) -> bool:
+        try:
+            with self.open_to_read(name) as file:
+                return stat.S_ISREG(os.fstat(file.fileno()).st_mode) and belongs_to(file.read(_HEAD), chat)
+        except OSError:
+            return False
 
     def _open(self, name: str) -> int:
         return os.open(self.folder / name, _FLAGS, 0o600)

@@ -23,7 +23,7 @@ from adkwire.recording.redacted_lines import ClientBody, RecordedLine, SplitSecr
 from adkwire.runs.run import Source
 from adkwire.settings import Settings
 from adkwire.stores.base import ChatKey, RunHead
-from adkwire.wire.recording_lines import LineDirection, LineLocation, Mode, encode_line
+from adkwire.wire.recording_lines import LineDirection, LineLocation, Mode, encode_line, is_event_line
 from adkwire.wire.redaction import Secrets
 
 logger = logging.getLogger("adkwire")
@@ -36,6 +36,10 @@ _EVENT_SIZE = 1_000
 """Bytes that an ADK event counts as in the queue."""
 _CLOSE_TIMEOUT = 5.0
 """Seconds to wait on close until all queued lines are written."""
+_FLUSH_TIMEOUT = 5.0
+"""Seconds that a reader waits until all queued lines are written."""
+_READ_SIZE = 65_536
+"""Bytes of lines that are read at once; a longer line is read whole."""
 _MAX_CHATS = 10_000
 """Chats whose state is kept in memory."""
 
@@ -84,12 +88,14 @@ class Recorder:
         self._chats: dict[ChatKey, _Chat] = {}
         self._runs: dict[str, _Chat] = {}
         self._lines_added = threading.Condition()
-        """Guards the queue; notified when a line was queued or the recorder closes."""
+        """Guards the queue; notified when a line was queued, a batch was written or the recorder closes."""
         self._queue: deque[tuple[_Chat, RecordedLine | None]] = deque()
         """Lines for the writing thread; None in the place of a line marks the end of a run."""
         self._queued_bytes = 0
         self._thread: threading.Thread | None = None
         self._closing = False
+        self._writing = False
+        """True while the thread writes lines that it has taken from the queue."""
         self._off = False
         """True when the recording has ended because of the disk."""
 
@@ -168,11 +174,32 @@ class Recorder:
             self._put(state, None)
             del state.runs[run]
 
+    async def lines(self, key: ChatKey, *, events: bool) -> AsyncGenerator[bytes, None] | None:
+        """Return what is recorded of a chat in blocks of whole lines, with or without ADK's events; None if nothing is.
+
+        Lines that are queued are written first. Of a run that goes on, lines may be missing.
+        """
+        name = await asyncio.to_thread(self._flush_and_find, key)
+        return None if name is None else self._blocks(name, events=events)
+
+    def _flush_and_find(self, key: ChatKey) -> str | None:
+        with self._lines_added:
+            self._lines_added.wait_for(lambda: not (self._queue or self._writing), _FLUSH_TIMEOUT)
+        return self._files.find(*key)
+
+    async def _blocks(self, name: str, *, events: bool) -> AsyncGenerator[bytes, None]:
+        with await asyncio.to_thread(self._files.open_to_read, name) as file:
+            while lines := await asyncio.to_thread(file.readlines, _READ_SIZE):
+                # A last line without its end is being written.
+                shown = [line for line in lines if line.endswith(b"\n") and (events or not is_event_line(line))]
+                if shown:
+                    yield b"".join(shown)
+
     async def close(self) -> None:
         """Wait until all queued lines are written, at most `_CLOSE_TIMEOUT` seconds."""
         with self._lines_added:
             self._closing = True
-            self._lines_added.notify()
+            self._lines_added.notify_all()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, _CLOSE_TIMEOUT)
 
@@ -204,7 +231,7 @@ class Recorder:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write_queue, name="adkwire-recorder", daemon=True)
                 self._thread.start()
-            self._lines_added.notify()
+            self._lines_added.notify_all()
             full = self._queued_bytes > self._max_queued
         if full:
             self._give_up("the disk does not keep up")
@@ -221,6 +248,9 @@ class Recorder:
         """Write batches until the recorder closes, then the lines that buffers still have. Runs in a thread."""
         while batch := self._next_batch():
             self._try_to_write(batch)
+            with self._lines_added:
+                self._writing = False
+                self._lines_added.notify_all()
         if not self._off:
             self._try_to_write([(state, None) for state in list(self._chats.values())])
 
@@ -240,6 +270,7 @@ class Recorder:
             batch = list(self._queue)
             self._queue.clear()
             self._queued_bytes = 0
+            self._writing = bool(batch)
             return batch
 
     def _write(self, batch: Iterable[tuple[_Chat, RecordedLine | None]]) -> None:

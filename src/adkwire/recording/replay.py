@@ -232,7 +232,9 @@ class ReplayBackend:
             sent = map(decode_chunk, replayed.recorded.entries[: replayed.sent])
             await self._log.append(
                 replayed.run.id,
-                encode_chunks([*replay_chat.closing_chunks(sent), Abort(), Finish(message_metadata={})]),
+                encode_chunks(
+                    [*replay_chat.closing_chunks(sent), Abort(), Finish(message_metadata={"ended": "stopped"})]
+                ),
             )
             await self._end(chat, replayed)
         return True
@@ -311,6 +313,18 @@ class ReplayBackend:
         """Return no entries: a replay decides nothing."""
         self._existing_chat(user, chat_id)
         return []
+
+    async def recording(self, user: str, chat_id: str) -> AsyncGenerator[bytes, None]:
+        """Raise `NotFound`: a replay is not recorded again."""
+        raise NotFound("A replay is not recorded.")
+
+    async def grants(self, user: str, *, limit: int, before: int | None) -> views.GrantList:
+        """Return no grants: a replay decides nothing."""
+        return views.GrantList([])
+
+    async def revoke(self, user: str, grant_id: int) -> None:
+        """Raise `NotFound`: there are no grants."""
+        raise NotFound("There is no such grant.")
 
     async def events(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:
         """Yield the chat events of a user; None is a heartbeat."""

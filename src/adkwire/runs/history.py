@@ -46,7 +46,8 @@ class History:
         questions = [run.message for run in writing]
         if not questions and elsewhere is not None:
             questions = [views.stored_question(session, elsewhere.user_message)]
-        messages, following = views.page(views.messages_of(session, questions, calls), limit, before)
+        messages = views.messages_of(session, questions, calls, self._services.explain)
+        messages, following = views.page(messages, limit, before)
         active = run.head if run is not None else elsewhere
         now = iso(self._services.clock())
         return views.ChatHistory(
@@ -59,6 +60,15 @@ class History:
             pending=[views.pending(call) for call in calls if call.state in OPEN],
             next=following,
         )
+
+    async def grants(self, user: str, *, limit: int, before: int | None) -> views.GrantList:
+        """Return a page of the user's standing grants, newest first, with the titles of their chats."""
+        found = await self._services.gate.grants(user, limit + 1, before)
+        titles = {"": ""}
+        for chat in {grant.chat for grant in found[:limit] if grant.scope == "chat"}:
+            titles[chat] = views.title_of(await self._services.runner.load(ChatKey(user, chat), recent=0))
+        page = [views.standing_grant(grant, titles.get(grant.chat, "")) for grant in found[:limit]]
+        return views.GrantList(page, page[-1].id if len(found) > limit else UNSET)
 
     async def summary(self, key: ChatKey) -> views.ChatSummary:
         """Return a chat in which nothing is being written as a line of the list."""

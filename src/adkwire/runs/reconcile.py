@@ -366,4 +366,10 @@ def _closing_chunks(log: StreamSummary, history: list[Chunk], explain: Explain) 
                 tail.append(chunk)
     if log.in_step:
         tail.append(c.FinishStep())
-    return [*tail, c.Error(error_text=explain(Failure(SERVER_STOPPED, "")))]
+    return [*tail, *last_metadata(history), c.Error(error_text=explain(Failure(SERVER_STOPPED, "")))]
+
+
+def last_metadata(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Return the metadata of a message's end, if it has one, as a chunk of its own."""
+    ends = [chunk.message_metadata for chunk in chunks if isinstance(chunk, c.MessageMetadata | c.Finish)]
+    return [c.MessageMetadata(message_metadata=ends[-1])] if ends else []

@@ -11,7 +11,7 @@ from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import OPEN, OVER, PendingCall, State
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import responses_of
-from adkwire.runs.reconcile import RunEnd, reconcile
+from adkwire.runs.reconcile import RunEnd, last_metadata, reconcile
 from adkwire.runs.run import decode_question, new_id
 from adkwire.runs.sealing import Sealing, paused_encoder
 from adkwire.runs.services import RunServices
@@ -69,7 +69,7 @@ class Recovery:
             logger.exception("message %s of a server that was killed cannot be read", turn.message_id)
             return RunEnd([], [error])
         # Without the beginning of the stream its missing chunks cannot be found.
-        return ending if entries is not None else RunEnd(ending.events, [error])
+        return ending if entries is not None else RunEnd(ending.events, [*last_metadata(ending.tail), error])
 
     async def _store_undelivered(self, key: ChatKey, chat: Chat, head: RunHead, turns: Sequence[Turn]) -> Turn:
         """Store a user message that did not reach the agent, so that it can be sent again; return its turn.

@@ -22,12 +22,14 @@ from adkwire.adk.events import (
 from adkwire.adk.runner import CREATED, TITLE
 from adkwire.adk.turns import LaterEvents, Turn, text_and_files, turns, user_parts
 from adkwire.errors import Unprocessable
-from adkwire.gate.records import OVER, PendingCall, State
+from adkwire.gate.grants import Grant
+from adkwire.gate.records import OVER, AnswerScope, PendingCall, State
 from adkwire.runs.ending import unanswered_calls_of
 from adkwire.wire.chunks import Json
 from adkwire.wire.decode.decoder import UserMessage
 from adkwire.wire.encode.encoder import Encoder
 from adkwire.wire.encode.tool_calls import Phase
+from adkwire.wire.failures import Explain, explain_briefly
 from adkwire.wire.javascript import iso
 from adkwire.wire.messages import TextPart, UIMessage
 
@@ -71,6 +73,26 @@ class Pending(msgspec.Struct, kw_only=True, rename="camel"):
     expires_at: str | UnsetType = UNSET
 
 
+class StandingGrant(msgspec.Struct, kw_only=True, rename="camel"):
+    """A standing grant of the user: for a chat, or with scope `always` for all of them."""
+
+    id: str
+    tool: str
+    scope: AnswerScope
+    same_arguments: bool
+    chat: str | UnsetType = UNSET
+    chat_title: str | UnsetType = UNSET
+    input: Json | UnsetType = UNSET
+    at: str | UnsetType = UNSET
+
+
+class GrantList(msgspec.Struct):
+    """A page of the user's standing grants; `next` is the cursor of the page behind it."""
+
+    grants: list[StandingGrant]
+    next: str | UnsetType = UNSET
+
+
 class ChatHistory(msgspec.Struct, rename="camel"):
     """A chat with its messages, without the one that is being written: its stream brings that."""
 
@@ -111,8 +133,26 @@ def pending(call: PendingCall) -> Pending:
     )
 
 
+def standing_grant(grant: Grant, title: str) -> StandingGrant:
+    """Return a grant as a page lists it, with the title of its chat."""
+    here = grant.scope == "chat"
+    return StandingGrant(
+        id=str(grant.id),
+        tool=grant.tool,
+        scope=grant.scope,
+        same_arguments=grant.same_arguments,
+        chat=grant.chat if here else UNSET,
+        chat_title=title if here and title else UNSET,
+        input=grant.input,
+        at=UNSET if grant.at is None else iso(grant.at),
+    )
+
+
 def messages_of(
-    session: Session | None, writing: Sequence[UserMessage], calls: Sequence[PendingCall] = ()
+    session: Session | None,
+    writing: Sequence[UserMessage],
+    calls: Sequence[PendingCall] = (),
+    explain: Explain = explain_briefly,
 ) -> list[UIMessage]:
     """Return the messages of a chat; of the turns that are being written only the user messages, which are `writing`.
 
@@ -124,7 +164,7 @@ def messages_of(
     for turn in stored:
         if turn.user_id in open_turns:
             break
-        messages += turn.messages(_events_at_gate(calls) if turn is stored[-1] else None)
+        messages += turn.messages(_events_at_gate(calls) if turn is stored[-1] else None, explain)
     by_id = {turn.user_id: turn for turn in stored}
     return messages + [
         question for message in open_turns.values() for question in _question(message, by_id.get(message.id))

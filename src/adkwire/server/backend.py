@@ -9,7 +9,7 @@ from adkwire.recording.recorder import Recorder
 from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.readers import Position, Reading
 from adkwire.runs.run import Run
-from adkwire.runs.views import ChatHistory, ChatList, ChatSummary
+from adkwire.runs.views import ChatHistory, ChatList, ChatSummary, GrantList
 from adkwire.settings import Settings
 from adkwire.wire.decode.decoder import TurnInput
 
@@ -109,6 +109,18 @@ class Backend(Protocol):
 
     async def audit(self, user: str, chat_id: str) -> list[AuditEntry]:
         """Return who asked, who answered and the outcome of each call of a chat."""
+        ...
+
+    async def recording(self, user: str, chat_id: str) -> AsyncGenerator[bytes, None]:
+        """Return the recording of a chat in blocks."""
+        ...
+
+    async def grants(self, user: str, *, limit: int, before: int | None) -> GrantList:
+        """Return a page of the user's standing grants, newest first."""
+        ...
+
+    async def revoke(self, user: str, grant_id: int) -> None:
+        """Take a standing grant of the user back."""
         ...
 
     def events(self, user: str) -> AsyncGenerator[ChatEvent | None, None]:

@@ -1,4 +1,4 @@
-"""GET /api/chats, GET, PATCH and DELETE /api/chats/{id}, and GET /api/chats/{id}/audit."""
+"""GET /api/chats, GET, PATCH and DELETE /api/chats/{id}, GET /api/chats/{id}/audit and /api/chats/{id}/chunks."""
 
 import msgspec
 from starlette.requests import Request
@@ -7,13 +7,13 @@ from starlette.responses import Response
 from adkwire.errors import Unprocessable
 from adkwire.runs import views
 from adkwire.server.backend import Backend
-from adkwire.server.responses import json_response
+from adkwire.server.responses import EventStream, json_response
 from adkwire.server.security import read_json_body, user_of
 from adkwire.wire.decode.decoder import check_chat_id
 from adkwire.wire.decode.request_json import decode_json
 
-_DEFAULT_PAGE = 50
-"""Chats in a page of the list."""
+DEFAULT_PAGE = 50
+"""Entries in a page of a list."""
 _MAX_PAGE = 1000
 _MAX_TITLE = 200
 """Characters of a title."""
@@ -36,14 +36,14 @@ class ChatsRoutes:
 
     async def index(self, request: Request) -> Response:
         """Respond with a page of the user's chats, newest first."""
-        limit = _limit(request) or _DEFAULT_PAGE
+        limit = page_limit(request) or DEFAULT_PAGE
         page = await self._backend.chats(user_of(request).id, limit=limit, before=_cursor(request))
         return json_response(page)
 
     async def show(self, request: Request) -> Response:
         """Respond with one chat and its messages."""
         history = await self._backend.history(
-            user_of(request).id, _chat(request), limit=_limit(request), before=request.query_params.get("before")
+            user_of(request).id, _chat(request), limit=page_limit(request), before=request.query_params.get("before")
         )
         return json_response(history)
 
@@ -60,6 +60,13 @@ class ChatsRoutes:
         """Respond with the audit of a chat: who asked, who answered, and the outcome."""
         return json_response({"entries": await self._backend.audit(user_of(request).id, _chat(request))})
 
+    async def chunks(self, request: Request) -> Response:
+        """Respond with the recording of a chat, as a file to be saved."""
+        chat = _chat(request)
+        headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{chat}.jsonl"'}
+        blocks = await self._backend.recording(user_of(request).id, chat)
+        return EventStream(blocks, headers, self._backend.settings.slow_reader, "application/x-ndjson")
+
 
 def _chat(request: Request) -> str:
     return check_chat_id(request.path_params["chat"])
@@ -70,7 +77,8 @@ def _cursor(request: Request) -> str | None:
     return None if text is None else views.check_cursor(text)
 
 
-def _limit(request: Request) -> int | None:
+def page_limit(request: Request) -> int | None:
+    """Return the `limit` that a request asks for; None without one."""
     text = request.query_params.get("limit")
     if text is None:
         return None

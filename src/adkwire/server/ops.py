@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from adkwire.errors import Unavailable
 from adkwire.server.backend import Backend
+from adkwire.server.owner_page import OwnerPage
 from adkwire.server.responses import json_response
 from adkwire.server.security import error_response
 from adkwire.settings import Settings
@@ -16,8 +17,9 @@ from adkwire.wire.socket.audio import BIT_DEPTH, CHANNELS, ENCODING, INPUT_RATE,
 class OpsRoutes:
     """The routes about the server itself: is it alive, is it ready, what can it do."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, page: OwnerPage) -> None:
         self._backend = backend
+        self._page = page
 
     async def healthz(self, request: Request) -> Response:
         """Respond: the process is alive."""
@@ -49,6 +51,8 @@ class OpsRoutes:
                     {"name": tool.name, "kind": tool.kind, "asks": tool.asks, "schema": tool.schema}
                     for tool in await self._backend.tools()
                 ],
+                "page": self._page.as_info(),
+                "recording": self._backend.recorder is not None,
                 "audio": {"input": _sound(INPUT_RATE), "output": _sound(OUTPUT_RATE)} if talks else None,
                 "limits": _limits(self._backend.settings),
             }

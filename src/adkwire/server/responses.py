@@ -27,9 +27,15 @@ def json_response(value: object) -> Response:
 class EventStream(StreamingResponse):
     """A response of server-sent events that ends when the client does not read what is written to it."""
 
-    def __init__(self, events: AsyncGenerator[bytes, None], headers: Mapping[str, str], seconds: float) -> None:
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str],
+        seconds: float,
+        media_type: str = "text/event-stream",
+    ) -> None:
         """Wait up to `seconds` for the client to read a write; longer for a large one."""
-        super().__init__(events, headers=headers, media_type="text/event-stream")
+        super().__init__(events, headers=headers, media_type=media_type)
         self._events = events
         self._seconds = seconds
         self._unread = 0

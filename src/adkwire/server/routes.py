@@ -16,8 +16,11 @@ from adkwire.server.backend import Backend
 from adkwire.server.chat import ChatRoutes
 from adkwire.server.chats import ChatsRoutes
 from adkwire.server.events import EventsRoute
+from adkwire.server.grants import GrantsRoutes
 from adkwire.server.limits import MessageRates
+from adkwire.server.local_proxies import LocalProxies
 from adkwire.server.ops import OpsRoutes
+from adkwire.server.owner_page import LOGO_PATH, OwnerPage
 from adkwire.server.security import Authenticate, Guard, GuardedEndpoint, authenticator
 from adkwire.server.sockets.chat import ChatSocketRoute
 from adkwire.server.sockets.live import LiveSocketRoute
@@ -38,11 +41,13 @@ class Routes:
         self._authenticate = authenticate
         self._rates = MessageRates(settings.chats_per_minute)
         self._sockets = OpenSockets(settings)
+        self._page = OwnerPage(settings)
+        self._proxies = LocalProxies(remember=authenticate is None)
 
     def guard(self) -> Guard:
         """Return the guard of every route."""
         settings = self._backend.settings
-        return Guard(settings, self._authenticate or authenticator(settings))
+        return Guard(settings, self._authenticate or authenticator(settings), self._proxies)
 
     def routes(self) -> list[BaseRoute]:
         """Return all routes under `/api`."""
@@ -66,14 +71,14 @@ class Routes:
 
     def health(self) -> list[BaseRoute]:
         """Return the routes for operators, which only a server of its own has."""
-        ops = OpsRoutes(self._backend)
+        ops = OpsRoutes(self._backend, self._page)
         return [Route("/healthz", ops.healthz), Route("/readyz", ops.readyz)]
 
     def _endpoints(self, guard: Guard) -> dict[str, dict[str, GuardedEndpoint]]:
         """Return the guarded HTTP endpoints by path and method."""
         backend, protect = self._backend, guard.protect
         chat, chats = ChatRoutes(backend, self._rates), ChatsRoutes(backend)
-        events, ops = EventsRoute(backend), OpsRoutes(backend)
+        events, ops, grants = EventsRoute(backend), OpsRoutes(backend, self._page), GrantsRoutes(backend)
         return {
             "/api/chat": {"POST": protect(chat.post)},
             "/api/chat/{chat}/stream": {"GET": protect(chat.resume)},
@@ -88,8 +93,13 @@ class Routes:
                 "DELETE": protect(chats.delete),
             },
             "/api/chats/{chat}/audit": {"GET": protect(chats.audit)},
+            "/api/chats/{chat}/chunks": {"GET": protect(chats.chunks)},
+            "/api/grants": {"GET": protect(grants.index)},
+            "/api/grants/{grant}": {"DELETE": protect(grants.revoke)},
             "/api/events": {"GET": protect(events.stream)},
             "/api/info": {"GET": protect(ops.info)},
+            # Without identity: an image is loaded without a token, and the page shows it before it is given one.
+            LOGO_PATH: {"GET": protect(self._page.logo, identity=False)},
         }
 
     async def drain(self, seconds: float) -> None:

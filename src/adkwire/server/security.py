@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -35,6 +35,9 @@ from adkwire.errors import (
     UpgradeRequired,
 )
 from adkwire.settings import Settings
+
+if TYPE_CHECKING:
+    from adkwire.server.local_proxies import LocalProxies
 
 logger = logging.getLogger("adkwire")
 
@@ -130,7 +133,10 @@ def _sendable(token: str) -> str:
 def is_loopback(host: str) -> bool:
     """Return whether an address or name is this machine itself."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
+        # A Node.js server that listens on both kinds of addresses forwards IPv4 clients in this form.
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        return (mapped or address).is_loopback
     except ValueError:
         return host.lower() == "localhost"
 
@@ -152,8 +158,9 @@ def chosen_subprotocol(connection: HTTPConnection, known: str) -> str | None:
 class Guard:
     """Checks every request before its route gets it, and refuses in one form."""
 
-    def __init__(self, settings: Settings, authenticate: Authenticate) -> None:
+    def __init__(self, settings: Settings, authenticate: Authenticate, proxies: "LocalProxies") -> None:
         self._authenticate = authenticate
+        self._proxies = proxies
         self._origins = frozenset(origin.rstrip("/").lower() for origin in settings.allow_origin)
         own = frozenset[str]() if settings.host in _ANY_ADDRESS else frozenset({settings.host.lower()})
         self._hosts = _LOOPBACK_NAMES | own | frozenset(host.lower() for host in settings.allow_host)
@@ -179,10 +186,12 @@ class Guard:
                 hint="Start it with --allow-host and that name if it should.",
             )
 
-    def check_origin(self, headers: Headers) -> None:
+    def check_origin(self, connection: HTTPConnection) -> None:
         """Refuse pages of other sites. Programs that are no browsers send no Origin."""
+        headers = connection.headers
         origin = headers.get("origin")
-        if origin is None or self._is_allowed(origin):
+        # Asked first, since it remembers who forwards.
+        if self._proxies.has_forwarded(connection) or origin is None or self._is_allowed(origin):
             return
         host = headers.get("host", "").lower()
         if origin.lower() not in (f"http://{host}", f"https://{host}"):
@@ -235,7 +244,7 @@ class GuardedEndpoint:
         replies = _Replies(send, self._guard.cors(request.headers))
         try:
             self._guard.check_host(request.headers)
-            self._guard.check_origin(request.headers)
+            self._guard.check_origin(request)
             if self._identity:
                 scope[_USER] = await self._guard.identify(request)
             response = await self._handler(request)
@@ -274,7 +283,7 @@ class GuardedSocket:
     async def _check(self, socket: WebSocket) -> None:
         try:
             self._guard.check_host(socket.headers)
-            self._guard.check_origin(socket.headers)
+            self._guard.check_origin(socket)
             socket.scope[_USER] = await self._guard.identify(socket)
         except OSError as error:
             # A timeout among them. No client has gone away: `authenticate` has failed, which must be logged.

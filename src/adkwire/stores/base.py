@@ -164,6 +164,18 @@ class CallRow(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class GrantRow(msgspec.Struct, frozen=True):
+    """A standing grant as a store keeps it. `data` is the gate's, which a store need not understand."""
+
+    id: int
+    """Larger than that of every earlier grant; never used again."""
+    user: str
+    chat: str
+    """Empty for a grant for all chats of the user."""
+    what: str
+    data: bytes = b""
+
+
 class GateStore(Protocol):
     """Gated calls, standing grants and the audit. What a method has stored survives a power cut."""
 
@@ -211,12 +223,29 @@ class GateStore(Protocol):
         """Drop the calls and the grants of a chat. The audit stays."""
         ...
 
-    async def grant(self, user: str, chat: str, what: str) -> None:
-        """Store a standing grant for a chat; with chat "", for all chats of the user."""
+    async def grant(self, user: str, chat: str, what: str, data: bytes = b"") -> None:
+        """Store a standing grant for a chat; with chat "", for all chats of the user.
+
+        A grant that is there already keeps its id and its data.
+        """
         ...
 
     async def granted(self, user: str, chat: str, what: Collection[str]) -> bool:
         """Return whether any of `what` is granted, for this chat or for all chats of the user."""
+        ...
+
+    async def grants(self, user: str, limit: int, before: int | None = None) -> list[GrantRow]:
+        """Return the newest `limit` grants of a user, newest first; with `before` those with smaller ids.
+
+        No others are read.
+        """
+        ...
+
+    async def revoke(self, user: str, grant: int) -> GrantRow | None:
+        """Drop a grant of the user and return it; None when there is none with this id.
+
+        Of any number of attempts at once, in this or another process, one gets it.
+        """
         ...
 
     async def add_audit_line(self, user: str, chat: str, line: bytes) -> None:

@@ -4,6 +4,7 @@ Each line is a JSON object with the keys of `RecordingLine`. The chunks of a run
 run; a chunk with the sequence 0 begins the next run.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
@@ -36,6 +37,7 @@ class RecordingLine(msgspec.Struct, frozen=True):
 
 
 _FORM = b'{"timestamp":%d,"chat":%b,"mode":"%b","location":"%b","direction":"%b","sequence":%d,"chunk":%b}\n'
+_EVENT_LINE = re.compile(rb'\{"timestamp":\d+,"chat":"[^"]*","mode":"[a-z]+","location":"server-adk-event"')
 _line = msgspec.json.Decoder(RecordingLine)
 
 
@@ -64,6 +66,11 @@ def belongs_to(head: bytes, chat: str) -> bool:
         and bool(comma)
         and rest.startswith(b'"chat":%b,' % msgspec.json.encode(chat))
     )
+
+
+def is_event_line(line: bytes) -> bool:
+    """Return True if a line that `encode_line` wrote has an event of ADK."""
+    return _EVENT_LINE.match(line) is not None
 
 
 def read_lines(data: bytes) -> list[tuple[int, RecordingLine]]:

@@ -103,8 +103,28 @@ async def test_all_that_it_makes_in_the_file_bears_its_name(store: GateStore, fi
     await store.add(row())
     with contextlib.closing(sqlite3.connect(file)) as connection:
         made = [name for (name,) in connection.execute("SELECT tbl_name FROM sqlite_master")]
+    made.remove("sqlite_sequence")  # SQLite's own, for ids that are never used again.
     assert made
     assert all(name.startswith("adkwire_") for name in made)
+
+
+async def test_grants_of_an_earlier_release_are_kept_until_they_are_revoked(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE adkwire_grants (user TEXT, chat TEXT, what TEXT, PRIMARY KEY (user, chat, what))"
+        )
+        connection.execute("INSERT INTO adkwire_grants VALUES ('user', 'chat', 'tool'), ('user', '', 'tool 0a1b')")
+    async with opened(file) as store:
+        assert await store.granted("user", "chat", ["tool"])
+        newest, first = await store.grants("user", 10)
+        assert [(row.chat, row.what, row.data) for row in (newest, first)] == [
+            ("", "tool 0a1b", b""),
+            ("chat", "tool", b""),
+        ]
+        assert await store.revoke("user", first.id) == first
+    async with opened(file) as store:
+        assert await store.grants("user", 10) == [newest]
+        assert not await store.granted("user", "chat", ["tool"])
 
 
 async def test_a_file_that_cannot_be_opened_is_unavailable_until_it_can(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from google.adk.events.event import Event
 from adkwire.wire import chunks as c
 from adkwire.wire.chunks import Chunk
 from adkwire.wire.encode.encoder import Encoder
+from adkwire.wire.failures import Explain, Failure, explain_briefly
 from adkwire.wire.folding import fold
 from adkwire.wire.messages import ToolPart
 from tests.wire.adk_events import (
@@ -22,6 +23,14 @@ def finish(reason: c.FinishReason = "stop", author: str | None = "agent", **meta
     """The end of every response; `finishReason` in the metadata is ADK's own word, if it has one."""
     by = {"author": author} if author else {}
     return c.Finish(finish_reason=reason, message_metadata=by | metadata)
+
+
+def failed_answer(failure: Failure, author: str | None = "agent", explain: Explain = explain_briefly) -> list[Chunk]:
+    """The end of a response that failed."""
+    text = explain(failure)
+    by = {"author": author} if author else {}
+    metadata = {**by, "ended": "failed", "error": {"code": failure.code, "text": text}}
+    return [c.MessageMetadata(message_metadata=metadata), c.Error(error_text=text)]
 
 
 def text_part(part: str, *deltas: str) -> list[Chunk]:

@@ -7,7 +7,7 @@ from adkwire.wire import chunks as c
 from adkwire.wire.encode.encoder import Encoder
 from adkwire.wire.encode.event_parts import STAMP
 from adkwire.wire.encode.tool_calls import UNFINISHED
-from adkwire.wire.failures import Failure, explain_briefly
+from adkwire.wire.failures import Failure
 from adkwire.wire.messages import ToolPart
 from tests.wire.adk_events import (
     MESSAGE,
@@ -34,6 +34,7 @@ from tests.wire.encode.expected_chunks import (
     continued,
     denied,
     failed,
+    failed_answer,
     finish,
     held,
     output,
@@ -153,7 +154,7 @@ class TestBrowserCalls:
             failed("c1", UNFINISHED),
             c.FinishStep(),
             c.Abort(),
-            finish("interrupted"),
+            finish("interrupted", ended="stopped"),
         ]
 
     def test_the_error_of_a_browser_is_an_error(self) -> None:
@@ -230,7 +231,7 @@ class TestContinuations:
             c.StartStep(),
             c.FinishStep(),
             c.Abort(),
-            finish("interrupted"),
+            finish("interrupted", ended="stopped"),
         ]
 
     def test_one_that_ends_after_the_outputs_does_not_make_the_client_send_again(self) -> None:
@@ -249,8 +250,7 @@ class TestContinuations:
 
         assert [*fed(encoder, [from_browser("c1", {}), failure]), *encoder.end()] == [
             output("c1", {}),
-            c.MessageMetadata(message_metadata={"author": "agent"}),
-            c.Error(error_text=explain_briefly(Failure("X", ""))),
+            *failed_answer(Failure("X", "")),
         ]
 
     def test_a_question_in_a_later_step(self) -> None:

@@ -29,7 +29,7 @@ from tests.wire.adk_events import (
     verdict,
     wire,
 )
-from tests.wire.encode.expected_chunks import available, failed, finish, text_part
+from tests.wire.encode.expected_chunks import available, continued, failed, failed_answer, finish, text_part
 
 
 class TestEnd:
@@ -99,8 +99,7 @@ class TestEnd:
             *text_part("text-1", "So f"),
             failed("c1", UNFINISHED),
             c.FinishStep(),
-            c.MessageMetadata(message_metadata={"author": "agent"}),
-            c.Error(error_text=explain_briefly(Failure("RESOURCE_EXHAUSTED", ""))),
+            *failed_answer(Failure("RESOURCE_EXHAUSTED", "")),
         ]
         assert "secret" not in str(chunks)
 
@@ -109,15 +108,36 @@ class TestEnd:
         fed(encoder, [Event(author="agent", error_code="ValueError", error_message="no key")])
 
         assert encoder.failure == Failure("ValueError", "no key")
-        assert encoder.end() == [c.Error(error_text="The agent could not answer: ValueError: no key")]
+        assert encoder.end() == failed_answer(Failure("ValueError", "no key"), None, explain_fully)
+        assert explain_fully(Failure("ValueError", "no key")) == "The agent could not answer: ValueError: no key"
         assert explain_fully(Failure("X", "")) == explain_briefly(Failure("X", ""))
 
     def test_an_attempt_that_failed_and_then_succeeded_is_no_error(self) -> None:
         failure = Event(author="agent", error_code="TimeoutError", error_message="")
 
-        assert response_of(failure, model(text("ok")))[-1] == finish()
+        assert response_of(failure, model(text("ok")))[-1] == finish(ended=None, error=None)
         done = Event(author="flow", output="ok", node_info=NodeInfo(output_for=["flow@1"]))
-        assert response_of(failure, done)[-1] == finish(author=None)
+        assert response_of(failure, done)[-1] == finish(author=None, ended=None, error=None)
+
+    def test_a_failure_is_forgotten_when_the_message_goes_on(self) -> None:
+        """A client has merged that it failed, and would show it for ever."""
+        failure = Event(author="agent", error_code="X", error_message="")
+        events = [model(call("c1"), call("c2")), asked(gated("c2")), answered(response("c1", {})), failure]
+        first = response_of(*events)
+        encoder = continued(*events)
+        more = [verdict(c2=True), answered(response("c2", {})), model(text("ok"))]
+        rest = [encoder.start(), *fed(encoder, more), *encoder.end()]
+
+        assert first[-2:] == failed_answer(Failure("X", ""))
+        assert fold(rest, into=fold(first)).metadata == {"author": "agent", "ended": None, "error": None}
+        assert fold(rest, into=fold(first)).metadata == fold(response_of(*events, *more)).metadata
+
+    def test_a_stop_after_a_failure_is_a_stop(self) -> None:
+        failure = Event(author="agent", error_code="X", error_message="")
+
+        assert response_of(model(text("a")), failure, aborted())[-1] == finish(
+            "interrupted", ended="stopped", error=None
+        )
 
     def test_abort(self) -> None:
         chunks = response_of(partial(text("I was say")), aborted())
@@ -126,7 +146,7 @@ class TestEnd:
             *text_part("text-1", "I was say"),
             c.FinishStep(),
             c.Abort(),
-            finish("interrupted", author=None),
+            finish("interrupted", author=None, ended="stopped"),
         ]
 
     def test_aborted_is_true_after_the_abort_event(self) -> None:
@@ -139,13 +159,14 @@ class TestEnd:
         kept = model(text("I was say"), interrupted=True)
         streamed = response_of(partial(text("I was say")), aborted(), kept)
 
-        assert streamed[-2:] == [c.Abort(), finish("interrupted")]
+        assert streamed[-2:] == [c.Abort(), finish("interrupted", ended="stopped")]
         assert fold(streamed) == fold(response_of(aborted(), kept))
 
     def test_an_abort_after_settled_calls_pads_too(self) -> None:
         chunks = response_of(model(call("c1")), answered(response("c1", {})), aborted())
 
-        assert chunks[-5:] == [c.FinishStep(), c.StartStep(), c.FinishStep(), c.Abort(), finish("interrupted")]
+        stopped = finish("interrupted", ended="stopped")
+        assert chunks[-5:] == [c.FinishStep(), c.StartStep(), c.FinishStep(), c.Abort(), stopped]
 
     def test_an_error_needs_no_padding(self) -> None:
         chunks = response_of(

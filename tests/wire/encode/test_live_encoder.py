@@ -317,7 +317,7 @@ class TestInterruptions:
     def test_the_reason_is_that_it_was_interrupted(self, events: list[Event]) -> None:
         chunks = streamed(*events)
 
-        assert chunks[-1] == finish("interrupted")
+        assert chunks[-1] == finish("interrupted", ended="interrupted")
         assert c.Abort() not in chunks
 
     @pytest.mark.parametrize("more", [model(text("b")), spoken("b", finished=True), model(image())])
@@ -330,7 +330,7 @@ class TestInterruptions:
     def test_a_stop_is_a_stop(self) -> None:
         chunks = streamed(model(text("a"), interrupted=True), aborted())
 
-        assert chunks[-2:] == [c.Abort(), finish("interrupted")]
+        assert chunks[-2:] == [c.Abort(), finish("interrupted", ended="stopped")]
 
     def test_a_failure_is_a_failure(self) -> None:
         failed = ending_event(RuntimeError("x"), "agent", "i1", {})

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from adkwire.stores.base import CallRow
+from adkwire.stores.base import CallRow, GrantRow
 
 OVER_STATES = frozenset({"done", "void", "unknown"})
 """The states of calls that nobody has to act on any more."""
@@ -37,9 +37,12 @@ class MemoryGateStore:
         """The sizes of the calls that are over, in the order in which they ended."""
         self._over_bytes = 0
         self._max_over_bytes = max_over_bytes
-        self._grants: OrderedDict[tuple[str, str, str], None] = OrderedDict()
-        """User, chat and what was granted, in the order of the grants."""
+        self._grants: OrderedDict[tuple[str, str, str], GrantRow] = OrderedDict()
+        """By user, chat and what was granted; those that were granted last, or again, come last."""
         self._granted: dict[tuple[str, str], set[str]] = {}
+        self._grants_of: dict[str, list[GrantRow]] = {}
+        """The grants of each user, sorted by id."""
+        self._last_grant = 0
         self._max_grants = max_grants
         self._audit: dict[tuple[str, str], deque[bytes]] = {}
         self._audit_order: deque[tuple[str, str]] = deque()
@@ -84,23 +87,40 @@ class MemoryGateStore:
 
     async def forget(self, user: str, chat: str) -> None:
         """Drop the calls and the grants of a chat."""
-        for what in self._granted.pop((user, chat), ()):
-            del self._grants[user, chat, what]
+        for what in list(self._granted.get((user, chat), ())):
+            self._drop_grant((user, chat, what))
         for row in self._calls.of_chat(user, chat):
             self._drop(_key(row))
 
-    async def grant(self, user: str, chat: str, what: str) -> None:
+    async def grant(self, user: str, chat: str, what: str, data: bytes = b"") -> None:
         """Store a standing grant."""
-        self._grants[user, chat, what] = None
+        if (user, chat, what) not in self._grants:
+            self._last_grant += 1
+            row = self._grants[user, chat, what] = GrantRow(self._last_grant, user, chat, what, data)
+            self._grants_of.setdefault(user, []).append(row)
+            self._granted.setdefault((user, chat), set()).add(what)
         self._grants.move_to_end((user, chat, what))
-        self._granted.setdefault((user, chat), set()).add(what)
         if len(self._grants) > self._max_grants:
-            (old_user, old_chat, old_what), _ = self._grants.popitem(last=False)
-            _discard(self._granted, (old_user, old_chat), old_what)
+            self._drop_grant(next(iter(self._grants)))
 
     async def granted(self, user: str, chat: str, what: Collection[str]) -> bool:
         """Return whether any of `what` is granted."""
         return any((user, place, one) in self._grants for place in (chat, "") for one in what)
+
+    async def grants(self, user: str, limit: int, before: int | None = None) -> list[GrantRow]:
+        """Return the newest grants of a user."""
+        rows = self._grants_of.get(user, [])
+        end = len(rows) if before is None else _place(rows, before)
+        return rows[max(0, end - limit) : end][::-1]
+
+    async def revoke(self, user: str, grant: int) -> GrantRow | None:
+        """Drop a grant of the user."""
+        rows = self._grants_of.get(user, [])
+        at = _place(rows, grant)
+        found = rows[at] if at < len(rows) and rows[at].id == grant else None
+        if found is not None:
+            self._drop_grant((found.user, found.chat, found.what))
+        return found
 
     async def add_audit_line(self, user: str, chat: str, line: bytes) -> None:
         """Add a line to the audit."""
@@ -130,6 +150,14 @@ class MemoryGateStore:
             self._over_bytes += self._over[key]
             while self._over_bytes > self._max_over_bytes and len(self._over) > 1:
                 self._drop(next(iter(self._over)))
+
+    def _drop_grant(self, key: tuple[str, str, str]) -> None:
+        row = self._grants.pop(key)
+        _discard(self._granted, (row.user, row.chat), row.what)
+        of_user = self._grants_of[row.user]
+        del of_user[_place(of_user, row.id)]
+        if not of_user:
+            del self._grants_of[row.user]
 
     def _drop(self, key: _CallKey) -> None:
         self._over_bytes -= self._over.pop(key, 0)
@@ -200,6 +228,11 @@ class _Calls:
         if row.expires_at is not None:
             expiring = self._expiring[row.state]
             del expiring[bisect_left(expiring, (row.expires_at, number))]
+
+
+def _place(rows: list[GrantRow], grant: int) -> int:
+    """Return the index of a grant's id in rows that are sorted by it, or where it would be."""
+    return bisect_left(rows, grant, key=lambda row: row.id)
 
 
 def _key(row: CallRow) -> _CallKey:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from adkwire.stores.base import CallRow
+from adkwire.stores.base import CallRow, GrantRow
 from adkwire.stores.sqlite.file import SqliteFile
 
 _TABLES = (
@@ -32,6 +32,23 @@ _TABLES = (
         PRIMARY KEY (user, chat, what)
     )
     """,
+    # AUTOINCREMENT: the id of a grant that was taken back must never name another one.
+    """
+    CREATE TABLE IF NOT EXISTS adkwire_standing_grants (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        user TEXT NOT NULL,
+        chat TEXT NOT NULL,
+        what TEXT NOT NULL,
+        data BLOB NOT NULL,
+        UNIQUE (user, chat, what)
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS adkwire_grants_of_user ON adkwire_standing_grants (user, id)",
+    # Earlier releases keep grants without ids in `adkwire_grants`. They are moved, so that one that is taken back
+    # does not come back when the file is opened again.
+    "INSERT INTO adkwire_standing_grants (user, chat, what, data)"
+    " SELECT user, chat, what, x'' FROM adkwire_grants WHERE TRUE ORDER BY rowid ON CONFLICT DO NOTHING",
+    "DELETE FROM adkwire_grants",
     """
     CREATE TABLE IF NOT EXISTS adkwire_audit (
         id INTEGER PRIMARY KEY,
@@ -51,7 +68,8 @@ _DUE = (
 _NEXT_EXPIRY = (
     "SELECT expires_at FROM adkwire_calls WHERE state = ? AND expires_at IS NOT NULL ORDER BY expires_at LIMIT 1"
 )
-_GRANTS = "SELECT 1 FROM adkwire_grants "
+_GRANTS = "SELECT 1 FROM adkwire_standing_grants "
+_LARGEST_ID = 2**63 - 1
 
 
 class SqliteGateStore:
@@ -114,19 +132,39 @@ class SqliteGateStore:
     async def forget(self, user: str, chat: str) -> None:
         """Drop the calls and the grants of a chat."""
         # Grants first: if the second statement fails, nothing stays allowed.
-        await self._change("DELETE FROM adkwire_grants WHERE user = ? AND chat = ?", user, chat)
+        await self._change("DELETE FROM adkwire_standing_grants WHERE user = ? AND chat = ?", user, chat)
         await self._change("DELETE FROM adkwire_calls WHERE user = ? AND chat = ?", user, chat)
 
-    async def grant(self, user: str, chat: str, what: str) -> None:
+    async def grant(self, user: str, chat: str, what: str, data: bytes = b"") -> None:
         """Store a standing grant."""
         await self._change(
-            "INSERT INTO adkwire_grants (user, chat, what) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", user, chat, what
+            "INSERT INTO adkwire_standing_grants (user, chat, what, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            *(user, chat, what, data),
         )
 
     async def granted(self, user: str, chat: str, what: Collection[str]) -> bool:
         """Return whether any of `what` is granted."""
         any_of_what = f"WHERE user = ? AND chat IN (?, '') AND what IN ({_marks(what)}) LIMIT 1"
         return bool(await self._file.rows(_GRANTS + any_of_what, user, chat, *what))
+
+    async def grants(self, user: str, limit: int, before: int | None = None) -> list[GrantRow]:
+        """Return the newest grants of a user."""
+        found = await self._file.rows(
+            "SELECT id, user, chat, what, data FROM adkwire_standing_grants WHERE user = ? AND id < ?"
+            " ORDER BY id DESC LIMIT ?",
+            *(user, _LARGEST_ID if before is None else before, limit),
+        )
+        return [GrantRow(*row) for row in found]
+
+    async def revoke(self, user: str, grant: int) -> GrantRow | None:
+        """Drop a grant of the user."""
+        found = await self._file.write(
+            lambda connection: connection.execute(
+                "DELETE FROM adkwire_standing_grants WHERE user = ? AND id = ? RETURNING id, user, chat, what, data",
+                (user, grant),
+            ).fetchall()
+        )
+        return GrantRow(*found[0]) if found else None
 
     async def add_audit_line(self, user: str, chat: str, line: bytes) -> None:
         """Add a line to the audit."""

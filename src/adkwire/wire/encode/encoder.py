@@ -153,13 +153,12 @@ class Encoder:
         self._calls.offer_all(out)
         self._calls.seal(out)
         out += self.pause()
-        metadata = self._facts.as_metadata()
+        waiting = self._calls.step_waits
+        metadata = self._facts.as_metadata() | outcome.as_metadata(self._explain, waiting=waiting)
         if outcome.failure is not None and not outcome.aborted:
-            if metadata:
-                out.append(c.MessageMetadata(message_metadata=metadata))
+            out.append(c.MessageMetadata(message_metadata=metadata))
             out.append(c.Error(error_text=self._explain(outcome.failure)))
             return out
-        waiting = self._calls.step_waits
         if self._calls.step_has_calls and not waiting:
             # All calls of the last step are settled. Without another step clients would send their answers again.
             out += [c.StartStep(), c.FinishStep()]

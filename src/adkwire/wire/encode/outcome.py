@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from adkwire.wire.chunks import FinishReason
+from adkwire.wire.chunks import FinishReason, Json
 from adkwire.wire.encode.event_parts import enum_name
-from adkwire.wire.failures import Failure
+from adkwire.wire.failures import Explain, Failure
 
 if TYPE_CHECKING:
     from google.adk.events.event import Event
@@ -43,6 +43,8 @@ class Outcome:
         self._finish_reason: FinishReason = "stop"
         self._interrupted: float | None = None
         """When the model was interrupted last, in seconds since 1970."""
+        self._has_failed = False
+        """True once an event has failed, also when the agent went on after it."""
 
     def learn(self, event: "Event") -> None:
         """Take the finish reason, the interruption and the error of an event."""
@@ -54,6 +56,7 @@ class Outcome:
             self.aborted = True
         elif event.error_code and event.error_code != _NO_CONTENT and not _is_cut_short(event):
             self.failure = Failure(event.error_code, event.error_message or "")
+            self._has_failed = True
 
     def recover(self, event: "Event", began: float) -> None:
         """Forget earlier errors, because the agent went on; `began` is when the content of the event began.
@@ -64,6 +67,19 @@ class Outcome:
             self.failure, self.aborted = None, False
             if self._interrupted is not None and began >= self._interrupted:
                 self._interrupted = None
+
+    def as_metadata(self, explain: Explain, *, waiting: bool) -> dict[str, Json]:
+        """Return the metadata that says how the message ended; `waiting` when a call of the last step is pending.
+
+        A message that has failed may go on, when a call of it is answered or run again. Clients merge metadata, so
+        what they were told of the failure is overwritten by null.
+        """
+        told: dict[str, Json] = {"ended": None, "error": None} if self._has_failed else {}
+        if self.aborted:
+            return {**told, "ended": "stopped"}
+        if self.failure is not None:
+            return {"ended": "failed", "error": {"code": self.failure.code, "text": explain(self.failure)}}
+        return told if self._interrupted is None or waiting else {**told, "ended": "interrupted"}
 
     def finish_reason(self, *, waiting: bool) -> FinishReason:
         """Return the reason for the `finish` chunk; `waiting` when a call of the last step is pending."""
