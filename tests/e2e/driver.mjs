@@ -10,12 +10,13 @@ import * as policyScenarios from "./policy-scenarios.mjs";
 import * as restartScenarios from "./restart-scenarios.mjs";
 import * as resumeScenarios from "./resume-scenarios.mjs";
 import * as pageScenarios from "./scenarios.mjs";
+import * as starterScenarios from "./starter-scenarios.mjs";
 import * as tabsScenarios from "./tabs-scenarios.mjs";
 import * as tokenScenarios from "./token-scenarios.mjs";
 
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
-  ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
+  ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios, ...starterScenarios,
 };
 
 const ARGS = [
