@@ -88,6 +88,26 @@ export async function starter_asks_and_runs_browser_tools({ page, url }) {
   assert.equal(await chat.alert.count(), 0);
 }
 
+/** A device that finds out where it is only after the page was loaded again. */
+export async function starter_runs_a_browser_tool_that_waited({ page, url }) {
+  await page.addInitScript(() => {
+    Geolocation.prototype.getCurrentPosition = (found) => {
+      window.isAsked = true;
+      if (sessionStorage.isFound) found({ coords: { latitude: 35.68, longitude: 139.76, accuracy: 20 } });
+    };
+  });
+  const chat = await new StarterPage({ page, url }).open();
+  await chat.write("where am I");
+  await chat.click("Approve");
+  await page.waitForFunction(() => window.isAsked);
+  await chat.idle();
+  await page.evaluate(() => { sessionStorage.isFound = "yes"; });
+  await page.reload();
+  await chat.says(/You are at latitude 35\.68, longitude 139\.76/);
+  await chat.idle();
+  assert.deepEqual((await chat.history("tool-get_location")).map((part) => part.state), ["output-available"]);
+}
+
 /** An answer goes on while its page is reloaded and while another chat is shown, until somebody stops it. */
 export async function starter_keeps_an_answer({ page, url }) {
   const chat = await new StarterPage({ page, url }).open();

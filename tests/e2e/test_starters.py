@@ -89,7 +89,7 @@ def test_vite(browser: Browser, vite: str, scenario: str) -> None:
     browser.play(scenario, f"{vite}/")
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", ["starter_asks_and_runs_browser_tools", "starter_keeps_an_answer"])
 def test_vite_over_a_websocket(browser: Browser, vite: str, scenario: str) -> None:
     browser.play(scenario, f"{vite}/?websocket")
 

@@ -1,12 +1,6 @@
 import { type Chat, useChat } from "@ai-sdk/react";
-import {
-  AssistantRuntimeProvider,
-  ComposerPrimitive,
-  MessagePrimitive,
-  ThreadPrimitive,
-  type ToolCallMessagePartProps,
-  useAuiState,
-} from "@assistant-ui/react";
+import { AssistantRuntimeProvider, ComposerPrimitive, MessagePrimitive, ThreadPrimitive } from "@assistant-ui/react";
+import { type FileMessagePartProps, type ToolCallMessagePartProps, useAuiState } from "@assistant-ui/react";
 import { useAISDKRuntime } from "@assistant-ui/react-ai-sdk";
 import type { UIMessage } from "ai";
 import { explain, stopAgent } from "./agent-chat";
@@ -36,9 +30,13 @@ function Message() {
   const role = useAuiState((state) => state.message.role);
   return (
     <MessagePrimitive.Root render={<article aria-label={role} />}>
-      <MessagePrimitive.Parts components={{ tools: { Fallback: ToolCall } }} />
+      <MessagePrimitive.Parts components={{ File: Picture, tools: { Fallback: ToolCall } }} />
     </MessagePrimitive.Root>
   );
+}
+
+function Picture({ data, mimeType }: FileMessagePartProps) {
+  return mimeType.startsWith("image/") ? <img src={data} alt="" /> : null;
 }
 
 function ToolCall({ toolName, args, result, status, approval, respondToApproval }: ToolCallMessagePartProps) {
@@ -49,7 +47,7 @@ function ToolCall({ toolName, args, result, status, approval, respondToApproval 
       <code>{JSON.stringify(args)}</code> <em>{status.type}</em>
       {isAsking && (
         <div>
-          <button onClick={() => respondToApproval({ approved: true })}>Approve</button>{" "}
+          <button onClick={() => respondToApproval({ approved: true })}>Approve</button>
           <button onClick={() => respondToApproval({ approved: false })}>Deny</button>
         </div>
       )}

@@ -31,7 +31,8 @@ export function ChatView({ id, history }: { id: string; history: History }) {
         <code>{JSON.stringify(part.input)}</code> <em>{part.state}</em>
         {part.state === "approval-requested" && (
           <div>
-            <button onClick={() => answer(true)}>Approve</button> <button onClick={() => answer(false)}>Deny</button>
+            <button onClick={() => answer(true)}>Approve</button>
+            <button onClick={() => answer(false)}>Deny</button>
           </div>
         )}
         {part.state === "output-available" && <pre>{JSON.stringify(part.output, null, 2)}</pre>}

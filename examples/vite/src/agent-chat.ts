@@ -21,7 +21,8 @@ export function openChat(id: string, history?: History): Chat<UIMessage> {
     messages: history?.messages ?? [],
     // Sends when every call of the step is approved, denied or answered.
     sendAutomaticallyWhen: (options) =>
-      lastAssistantMessageIsCompleteWithApprovalResponses(options) || lastAssistantMessageIsCompleteWithToolCalls(options),
+      lastAssistantMessageIsCompleteWithApprovalResponses(options) ||
+      lastAssistantMessageIsCompleteWithToolCalls(options),
     // Not awaited: the chat waits for onToolCall, and addToolOutput waits for the chat.
     onToolCall: ({ toolCall }) => void run(toolCall.toolName, toolCall.toolCallId, toolCall.input),
   });
@@ -41,7 +42,8 @@ export function openChat(id: string, history?: History): Chat<UIMessage> {
   chats.set(id, chat);
   // After a reload: go on with the answer that is being written, and run the calls that wait for this browser.
   if (history?.active) void chat.resumeStream({ body: { run: history.active.run } });
-  for (const call of history?.pending ?? []) if (call.kind === "client") void run(call.tool, call.toolCallId, call.input);
+  const waiting = history?.pending.filter((call) => call.kind === "client") ?? [];
+  for (const { tool, toolCallId, input } of waiting) void run(tool, toolCallId, input);
   return chat;
 }
 

@@ -27,7 +27,8 @@ export function ChatView({ chat }: { chat: Chat<UIMessage> }) {
         <code>{JSON.stringify(part.input)}</code> <em>{part.state}</em>
         {part.state === "approval-requested" && (
           <div>
-            <button onClick={() => answer(true)}>Approve</button> <button onClick={() => answer(false)}>Deny</button>
+            <button onClick={() => answer(true)}>Approve</button>
+            <button onClick={() => answer(false)}>Deny</button>
           </div>
         )}
         {part.state === "output-available" && <pre>{JSON.stringify(part.output, null, 2)}</pre>}
