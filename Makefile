@@ -20,7 +20,7 @@ else
 BESIDE := lint client docs
 endif
 
-.PHONY: help run test suite wire client lint docs build bench latest soak mutants page browser pins clean
+.PHONY: help run test suite wire client lint docs build bench latest soak mutants starters page browser pins clean
 help: ## what can be made
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -71,12 +71,15 @@ soak: .venv/.stamp node_modules/.stamp ## 1,000 kills and 10,000 cuts under real
 mutants: .venv/.stamp ## does a test notice when a rule is broken?
 	$(BIN)/python -m tests.mutants
 
+starters: .venv/.stamp node_modules/.stamp examples/next/node_modules/.stamp tests/e2e/frameworks/node_modules/.stamp $(PAGE) browser ## the front-end starters in Chromium, with those that are large to install
+	$(BIN)/pytest tests/e2e/test_starters.py tests/e2e/other_starters.py
+
 pins: .venv/.stamp ## choose new versions of all Python packages
 	$(PIN) --extra dev pyproject.toml -o requirements-dev.txt
 	$(PIN) bench/requirements.in -o bench/requirements.txt
 
 clean: ## remove all that was made
-	rm -rf .venv .venv-bench node_modules web/*/node_modules src/adkwire/static dist web/*/dist site .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-bench node_modules web/*/node_modules examples/*/node_modules tests/e2e/frameworks/node_modules src/adkwire/static dist web/*/dist examples/*/dist examples/next/.next site .pytest_cache .ruff_cache .hypothesis .coverage
 
 .venv/bin/python:
 	@echo "Setting up Python in .venv (once)"
@@ -101,6 +104,11 @@ node_modules/.stamp: package-lock.json package.json
 	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer (Debian: apt-get install nodejs npm)"; exit 1; }
 	@echo "Installing npm packages"
 	@npm ci --loglevel=error
+	@touch $@
+
+examples/next/node_modules/.stamp tests/e2e/frameworks/node_modules/.stamp: %/node_modules/.stamp: %/package-lock.json %/package.json
+	@echo "Installing npm packages in $*"
+	@cd $* && npm ci --loglevel=error
 	@touch $@
 
 $(PAGE): node_modules/.stamp $(PAGE_SRC)

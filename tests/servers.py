@@ -65,8 +65,17 @@ def serve(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterat
 @contextlib.contextmanager
 def serve_anew(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Run `adkwire serve` in a new interpreter, as from a shell."""
+    with start(sys.executable, "-m", "adkwire.cli", "serve", *args, "--port", "0", cwd=cwd, env=env) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def start(
+    *command: str, cwd: Path, env: Mapping[str, str] | None = None, ready: re.Pattern[str] = READY
+) -> Iterator[Server]:
+    """Run a command until the block ends; `ready` finds the address of its server in a line that it prints."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "adkwire.cli", "serve", *args, "--port", "0"],
+        command,
         cwd=cwd,
         env=clean_environment(env),
         stdout=subprocess.PIPE,
@@ -74,19 +83,19 @@ def serve_anew(*args: str, cwd: Path, env: Mapping[str, str] | None = None) -> I
         text=True,
     )
     assert process.stdout is not None
-    with process.stdout, _running(process, process.stdout) as server:
+    with process.stdout, _running(process, process.stdout, ready) as server:
         yield server
 
 
 @contextlib.contextmanager
-def _running(process: Process, output: IO[str]) -> Iterator[Server]:
+def _running(process: Process, output: IO[str], address: re.Pattern[str] = READY) -> Iterator[Server]:
     server = Server("", process)
     ready = threading.Event()
 
     def read() -> None:
         for line in output:
             server.lines.append(line)
-            if found := READY.search(line):
+            if found := address.search(line):
                 server.url = found[1]
                 ready.set()
         ready.set()

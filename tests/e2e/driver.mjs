@@ -12,13 +12,14 @@ import * as restartScenarios from "./restart-scenarios.mjs";
 import * as resumeScenarios from "./resume-scenarios.mjs";
 import * as pageScenarios from "./scenarios.mjs";
 import * as settingsScenarios from "./settings-scenarios.mjs";
+import * as starterScenarios from "./starter-scenarios.mjs";
 import * as tabsScenarios from "./tabs-scenarios.mjs";
 import * as tokenScenarios from "./token-scenarios.mjs";
 
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
   ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
-  ...settingsScenarios, ...markdownScenarios,
+  ...settingsScenarios, ...markdownScenarios, ...starterScenarios,
 };
 
 const ARGS = [
