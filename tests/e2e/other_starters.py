@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
 def next_js(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with socket.create_server(("localhost", 0)) as free:
         port = str(free.getsockname()[1])
-    with serve("--allow-origin", f"http://localhost:{port}", cwd=tmp_path_factory.mktemp("next")) as server:
+    with serve(cwd=tmp_path_factory.mktemp("next")) as server:
         env = {"ADKWIRE_URL": server.url, "NO_COLOR": "1", "NEXT_TELEMETRY_DISABLED": "1"}
         if request.param == "start":
             build(NEXT, env)  # the address of adkwire is a part of the build
