@@ -19,7 +19,15 @@ AdkwireError
    └─ Unavailable         503  the server is shutting down, or a store is out of order
 """
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+
+class FieldProblem(NamedTuple):
+    """What is wrong with one field of a request; `pointer` is its JSON pointer in the body."""
+
+    pointer: str
+    message: str
 
 
 class AdkwireError(Exception):
@@ -117,6 +125,10 @@ class Unprocessable(RequestError):
 
     status = 422
     code = "unprocessable"
+
+    def __init__(self, message: str, *, hint: str | None = None, fields: Sequence[FieldProblem] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.fields = tuple(fields)
 
 
 class UpgradeRequired(RequestError):

@@ -118,7 +118,22 @@ def test_refusals_have_the_documented_status_and_message(server: Server, body: s
     assert send(f"{server.url}/api/chats/chat-1").body["pending"][0]["toolCallId"] == call
 
 
+WRONG_FIELDS = [
+    (body, re.findall(r"`(/args/\w+)`", fields))
+    for body, fields in re.findall(r"^\| `(\{.*?\})` \| (`/.+) \|$", PAGE, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("body", "pointers"), WRONG_FIELDS, ids=[row[0] for row in WRONG_FIELDS])
+def test_wrong_fields_are_told_as_shown(server: Server, body: str, pointers: list[str]) -> None:
+    call = ask(server, "pay 50 to Eve")
+    reply = send(f"{server.url}/api/chat/chat-1/calls/{call}", body)
+    assert reply.status == 422
+    assert [field["pointer"] for field in reply.body["error"]["fields"]] == pointers != []
+
+
 def test_there_are_refusals() -> None:
+    assert len(WRONG_FIELDS) == 3
     assert len(REFUSALS) >= 7
 
 

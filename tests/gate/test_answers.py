@@ -300,3 +300,18 @@ async def test_an_edit_that_the_policy_forbids(store: GateStore) -> None:
 )
 def test_the_texts_for_late_answers(outcome: str, words: str) -> None:
     assert words in too_late_text(outcome)
+
+
+async def test_the_fields_that_are_wrong_are_named(tested: GateInTest) -> None:
+    await tested.open(asked())
+    with pytest.raises(Unprocessable) as edit:
+        await tested.gate.settle(ANN, CHAT, "c1", UncheckedAnswer(approved=True, args={"amount": "5", "a/b": 1}))
+    assert edit.value.fields == (
+        ("/args/a~1b", "is not one of the arguments"),
+        ("/args/amount", "'5' is not of type 'integer'"),
+    )
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    await tested.open(offered("c2", output=schema))
+    with pytest.raises(Unprocessable) as output:
+        await tested.gate.settle(ANN, CHAT, "c2", UncheckedAnswer(output={"city": 5}))
+    assert output.value.fields == (("/output/city", "5 is not of type 'string'"),)

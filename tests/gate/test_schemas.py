@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adkwire.gate.schemas import mistake, problem
+from adkwire.gate.schemas import field_problems, mistake, problem
 
 PLACE: dict[str, Any] = {
     "type": "object",
@@ -128,3 +128,36 @@ def test_a_mistake_in_a_schema_has_its_place() -> None:
 def test_the_import_is_light() -> None:
     code = "import sys, adkwire.gate.schemas; sys.exit('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"latitude": 5}, []),
+        ({}, [("/in/latitude", "'latitude' is a required property")]),
+        (
+            {"latitude": "5", "tags": ["a", 1]},
+            [("/in/latitude", "'5' is not of type 'number'"), ("/in/tags/1", "1 is not of type 'string'")],
+        ),
+        (None, [("/in", "None is not of type 'object'")]),
+    ],
+)
+def test_every_field_is_told_of_by_its_pointer(value: object, told: list[tuple[str, str]]) -> None:
+    assert field_problems(value, PLACE, "/in") == told
+
+
+def test_a_pointer_escapes_what_means_something_in_it() -> None:
+    schema = {"properties": {"a/b~c": {"type": "string"}}, "required": ["it's", "other"]}
+    pointers = [field.pointer for field in field_problems({"a/b~c": 1}, schema, "")]
+    assert pointers == ["/a~1b~0c", "/it's", "/other"]
+
+
+def test_only_so_many_fields_are_told_of() -> None:
+    found = field_problems(["x" * 1000] * 50, {"items": {"type": "integer"}}, "")
+    assert len(found) == 20
+    assert max(len(field.message) for field in found) < 300
+
+
+@pytest.mark.parametrize("schema", [None, {"type": 5}, {"$ref": "https://example.com/schema"}, {"pattern": "("}])
+def test_what_cannot_be_checked_has_no_fields(schema: Any) -> None:
+    assert field_problems("text", schema, "") == []

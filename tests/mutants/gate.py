@@ -209,6 +209,13 @@ MUTANTS = [
         "gate/test_grants.py::test_a_grant_that_is_taken_back_is_asked_for_again",
     ),
     Mutant(
+        "a missing field is not named",
+        "gate/schemas.py",
+        "    return json_pointer(*error.absolute_path, *missing[:1])\n",
+        "    return json_pointer(*error.absolute_path)\n",
+        "gate/test_schemas.py::test_every_field_is_told_of_by_its_pointer",
+    ),
+    Mutant(
         "a grant releases other tools",
         "gate/gate.py",
         ' or other.tool != call.tool or other.grant == "never":\n',

@@ -8,6 +8,13 @@ CUT_OFF = "runs/test_reconcile.py::test_text_that_was_sent_is_stored_and_the_tur
 
 MUTANTS = [
     Mutant(
+        "a call that may not run again looks as if it might",
+        "runs/views.py",
+        " for call in calls if call.can_be_retried}",
+        " for call in calls}",
+        "runs/test_edits.py::test_a_pending_call_has_what_a_form_needs",
+    ),
+    Mutant(
         "history has other words for a failure than the stream",
         "runs/history.py",
         "        messages = views.messages_of(session, questions, calls, self._services.explain)\n",

@@ -209,3 +209,23 @@ async def test_after_a_restart_the_call_is_asked_again_and_the_last_edit_is_exec
     assert till.paid == [3, 6]
     await page.reload()
     await assert_history_matches(page, model)
+
+
+async def test_a_pending_call_has_what_a_form_needs(open_page: Open) -> None:
+    page = open_page(model_calling(PAY, Call("where", {"exact": True}, "w1")), Till().pay, where)
+    await page.say("pay 5")
+    pay, place = await page.pending()
+    assert (pay["toolCallId"], pay["scopes"]) == ("c1", ["once", "chat", "always"])
+    assert pay["schema"]["properties"]["amount"]["type"] == "integer"
+    assert pay["schema"]["required"] == ["amount"]
+    schemas = {tool.name: tool.schema for tool in await page.bridge.tools()}
+    assert (pay["schema"], place["schema"]) == (schemas["pay"], schemas["where"])
+    assert (await page.bridge.history("ann", "chat")).retryable == [], "they wait, and may run once"
+
+
+async def test_an_approved_browser_call_has_no_scopes_any_more(open_page: Open) -> None:
+    page = open_page(model_calling(Call("where", {"exact": True}, "w1")), where)
+    await page.say("where?")
+    await page.answer("w1", approved=True)
+    [place] = await page.pending()
+    assert (place["kind"], "scopes" in place, "schema" in place) == ("client", False, True)

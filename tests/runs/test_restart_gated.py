@@ -220,6 +220,7 @@ async def test_a_call_that_was_executing_when_the_server_died_is_unknown(make: M
     assert (page.calls, page.part("c1")["errorText"]) == ({"c1": "output-error"}, UNFINISHED)
     assert await page.pending() == []
     assert (await page.audit())[-1] == ("server", "c1", "approved", "unknown")
+    assert (await page.bridge.history("ann", "chat")).retryable == []
     assert await refused(page.answer("c1", approved=True)) == (409, UNSURE)
     answer = await tab.send()
     assert (tab.last, answer.types[-1]) == (page.last, "error")
@@ -236,6 +237,7 @@ async def test_a_retryable_call_is_executed_again_when_a_person_approves_it_agai
     tab = page.another_tab()
     await page.reload()
     assert page.calls == {"c1": "output-error"}
+    assert (await page.bridge.history("ann", "chat")).retryable == ["c1"]
     # A stock page that repeats its approval does not know that the call would be executed a second time.
     await tab.send()
     assert tab.last == page.last
@@ -244,11 +246,22 @@ async def test_a_retryable_call_is_executed_again_when_a_person_approves_it_agai
         await page.answer("c1", approved=True)
         await events.until("run-ended")
     assert payments.ran == ["c1", "c1"]
+    assert (await page.bridge.history("ann", "chat")).retryable == []
     await page.reload()
     assert (page.calls, page.part("c1")["output"]) == ({"c1": "output-available"}, {"paid": 5})
     assert tool_responses(model.requests[-1]) == {"c1": {"paid": 5}}
     assert await refused(page.answer("c1", approved=False)) == (409, "This call was already answered.")
     await assert_history_matches(page, model)
+
+
+async def test_a_call_that_may_be_run_again_may_not_when_the_chat_has_gone_on(make: Make) -> None:
+    payments, model = Payments(), model_calling(PAY)
+    page = await payments.cut_off(make, model)
+    await page.reload()
+    await page.say("never mind")
+    assert (await page.bridge.history("ann", "chat")).retryable == []
+    assert await refused(page.answer("c1", approved=True)) == (409, UNSURE)
+    assert payments.ran == ["c1"]
 
 
 async def test_a_record_is_closed_when_the_session_has_the_result(make: Make, tmp_path: Path) -> None:

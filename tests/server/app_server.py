@@ -180,6 +180,8 @@ def assert_error(reply: "httpx.Response | Reply", status: int, code: str | None 
     answer = reply.json()
     assert set(answer) == {"error"}
     error: dict[str, str] = answer["error"]
+    fields: list[dict[str, str]] = answer["error"].pop("fields", [])
+    assert all(set(field) == {"pointer", "message"} and field["pointer"].startswith("/") for field in fields)
     assert {"code", "message"} <= set(error) <= {"code", "message", "hint"}
     assert all(isinstance(value, str) and value for value in error.values())
     assert "Traceback" not in str(error)

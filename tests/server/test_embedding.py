@@ -134,7 +134,20 @@ async def test_a_server_that_goes_down(open_site: Open, tmp_path: Path) -> None:
 async def test_info(open_site: Open) -> None:
     site = await open_site(ScriptedModel(turns=[[]]), add, max_parts=7)
     info: dict[str, Any] = (await site.client.get("/api/info")).json()
-    assert {"name", "version", "agent", "model", "offline", "modes", "gemini", "tools", "audio", "limits"} == set(info)
+    assert {
+        "name",
+        "version",
+        "agent",
+        "model",
+        "offline",
+        "modes",
+        "gemini",
+        "tools",
+        "recording",
+        "page",
+        "audio",
+        "limits",
+    } == set(info)
     assert (info["name"], info["agent"], info["model"], info["offline"]) == ("adkwire", AGENT, "scripted", False)
     [tool] = info["tools"]
     assert (tool["name"], tool["kind"], tool["asks"]) == ("add", "server", False)

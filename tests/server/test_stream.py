@@ -248,7 +248,7 @@ async def test_list_history_title_and_delete(site: Site) -> None:
     renamed = await site.client.patch("/api/chats/c0", json={"title": "  Tïtle 名 "})
     assert renamed.json()["title"] == "Tïtle 名"
     history = (await site.client.get("/api/chats/c0")).json()
-    assert set(history) == {"id", "title", "createdAt", "updatedAt", "active", "pending", "messages"}
+    assert set(history) == {"id", "title", "createdAt", "updatedAt", "active", "pending", "retryable", "messages"}
     assert history["title"] == "Tïtle 名"
     assert [message["role"] for message in history["messages"]] == ["user", "assistant"]
     last = (await site.client.get("/api/chats/c0", params={"limit": 1})).json()

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET
 
-from adkwire.errors import Conflict, NotFound, TooLarge, Unprocessable
+from adkwire.errors import Conflict, FieldProblem, NotFound, TooLarge, Unprocessable
 from adkwire.gate.policy import Policy
 from adkwire.gate.records import OPEN, Answer, PendingCall, State, UncheckedAnswer
-from adkwire.gate.schemas import problem
+from adkwire.gate.schemas import field_problems, json_pointer, problem
 from adkwire.wire.chunks import Json, encode_chunk
 from adkwire.wire.javascript import same_value
 
@@ -102,7 +102,9 @@ class Judge:
         unknown = sorted(set(args) - set((call.parameters or {}).get("properties", args)))
         wrong = f"{unknown[0]} is not one of them" if unknown else problem(args, call.parameters)
         if wrong is not None:
-            raise Unprocessable(f"These arguments do not fit the tool: {wrong}")
+            fields = [FieldProblem("/args" + json_pointer(name), "is not one of the arguments") for name in unknown]
+            fields += field_problems(args, call.parameters, "/args")
+            raise Unprocessable(f"These arguments do not fit the tool: {wrong}", fields=fields)
         if not self.allows(call.tool, args):
             raise Unprocessable("The policy of this server does not allow these arguments.")
 
@@ -112,7 +114,8 @@ class Judge:
         if len(encode_chunk(answer.output)) > self._max_output:
             raise TooLarge(f"The output of a browser tool may have at most {self._max_output} bytes.")
         if (wrong := problem(answer.output, call.output)) is not None:
-            raise Unprocessable(f"This is not what {call.tool} gives: {wrong}")
+            fields = field_problems(answer.output, call.output, "/output")
+            raise Unprocessable(f"This is not what {call.tool} gives: {wrong}", fields=fields)
 
 
 def _check_echo(call: PendingCall, answer: UncheckedAnswer) -> None:

@@ -58,6 +58,7 @@ class History:
             active=views.ActiveRun(active.run) if active is not None else None,
             messages=messages,
             pending=[views.pending(call) for call in calls if call.state in OPEN],
+            retryable=views.retryable(session, calls) if active is None else [],
             next=following,
         )
 

@@ -71,6 +71,8 @@ class Pending(msgspec.Struct, kw_only=True, rename="camel"):
     hint: str | UnsetType = UNSET
     payload: Json | UnsetType = UNSET
     expires_at: str | UnsetType = UNSET
+    scopes: tuple[AnswerScope, ...] | UnsetType = UNSET
+    schema: dict[str, Json] | UnsetType = UNSET
 
 
 class StandingGrant(msgspec.Struct, kw_only=True, rename="camel"):
@@ -103,6 +105,8 @@ class ChatHistory(msgspec.Struct, rename="camel"):
     active: ActiveRun | None
     messages: list[UIMessage]
     pending: list[Pending]
+    retryable: list[str] = []
+    """The ids of calls of unknown fate that a person may let run again."""
     next: str | UnsetType = UNSET
 
 
@@ -130,7 +134,17 @@ def pending(call: PendingCall) -> Pending:
         hint=call.hint or UNSET,
         payload=UNSET if call.payload is None else call.payload,
         expires_at=UNSET if call.expires_at is None else iso(call.expires_at),
+        scopes=call.scopes if asked else UNSET,
+        schema=UNSET if call.parameters is None else call.parameters,
     )
+
+
+def retryable(session: Session | None, calls: Sequence[PendingCall]) -> list[str]:
+    """Return the ids of the calls that a person may let run again: of the last turn, and without a response in it."""
+    unknown = {call.call: call.message for call in calls if call.can_be_retried}
+    last = turns(session.events)[-1:] if session is not None and unknown else []
+    unsettled = [(turn, call) for turn in last for call, _ in turn.encoder()[0].unsettled_calls()]
+    return [call for turn, call in unsettled if unknown.get(call) == turn.message_id]
 
 
 def standing_grant(grant: Grant, title: str) -> StandingGrant:

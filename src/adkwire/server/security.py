@@ -31,6 +31,7 @@ from adkwire.errors import (
     TooLarge,
     TooMany,
     Unauthorized,
+    Unprocessable,
     UnsupportedType,
     UpgradeRequired,
 )
@@ -331,11 +332,15 @@ class _Replies:
 def error_response(error: RequestError | None) -> Response:
     """Return an error as JSON; None is a failure of the server, whose details only the log has."""
     if error is None:
-        body, status = {"code": "internal", "message": "The server failed. Its log says why."}, 500
+        body: dict[str, object] = {"code": "internal", "message": "The server failed. Its log says why."}
+        status = 500
     else:
-        body, status = {"code": error.code, "message": error.message}, error.status
+        body = {"code": error.code, "message": error.message}
+        status = error.status
         if error.hint:
             body["hint"] = error.hint
+        if isinstance(error, Unprocessable) and error.fields:
+            body["fields"] = [field._asdict() for field in error.fields]
     headers = {"cache-control": "no-store"}
     if isinstance(error, TooMany):
         headers["retry-after"] = str(max(1, round(error.retry_after)))
