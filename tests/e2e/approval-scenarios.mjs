@@ -5,8 +5,8 @@ import { assertQuiet, assertReloadsTheSame, calls, open } from "./gate-page.mjs"
 
 const FAILED = /status of 500/;
 
-export async function approved_payment_is_made_once({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function approved_payment_is_made_once({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   const card = await chat.askFor("pay 50 to Hanako");
   assert.match(await card.innerText(), /asks to run process_payment/);
   const args = JSON.parse(await card.getByLabel("Arguments of process_payment").innerText());
@@ -18,7 +18,7 @@ export async function approved_payment_is_made_once({ page, url }) {
   await chat.approve();
   await chat.says(/50.*Hanako/);
   await assertQuiet(page, posts, 2);
-  assert.equal(posts[1].message.role, "assistant");
+  assert.equal(posts?.[1].message.role ?? "assistant", "assistant");
   assert.equal(await chat.state("process_payment"), "done");
   const paid = await calls(chat, "process_payment");
   assert.deepEqual(paid.map((part) => part.state), ["output-available"]);
@@ -26,8 +26,8 @@ export async function approved_payment_is_made_once({ page, url }) {
   await assertReloadsTheSame(chat);
 }
 
-export async function denial_reaches_the_model_with_its_reason({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function denial_reaches_the_model_with_its_reason({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   const card = await chat.askFor("pay 50 to Hanako");
   const reason = card.getByRole("textbox");
   await reason.fill("she was paid yesterday");
@@ -39,8 +39,8 @@ export async function denial_reaches_the_model_with_its_reason({ page, url }) {
   await assertReloadsTheSame(chat);
 }
 
-export async function denial_without_a_reason({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function denial_without_a_reason({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 50 to Hanako");
   await chat.deny();
   await chat.says(/refused/);
@@ -49,8 +49,8 @@ export async function denial_without_a_reason({ page, url }) {
   assert.equal(await chat.call("process_payment").locator(".failure").count(), 0);
 }
 
-export async function two_payments_get_an_answer_each({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function two_payments_get_an_answer_each({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   const status = page.locator(".needed");
   await chat.askFor("pay 10 to Ann and 20 to Bob", 2);
   assert.match(await status.innerText(), /^2 answers are needed/);
@@ -68,8 +68,8 @@ export async function two_payments_get_an_answer_each({ page, url }) {
   await assertReloadsTheSame(chat);
 }
 
-export async function two_payments_denied_then_approved({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function two_payments_denied_then_approved({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 10 to Ann and 20 to Bob", 2);
   await chat.deny();
   await chat.cards.nth(1).waitFor({ state: "detached" });
@@ -79,8 +79,8 @@ export async function two_payments_denied_then_approved({ page, url }) {
   assert.deepEqual((await calls(chat, "process_payment")).map((part) => part.state), ["output-denied", "output-available"]);
 }
 
-export async function payments_one_after_the_other({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function payments_one_after_the_other({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   for (const [name, count] of [["Ann", 2], ["Bob", 4]]) {
     await chat.askFor(`pay 10 to ${name}`);
     await chat.approve();
@@ -90,8 +90,8 @@ export async function payments_one_after_the_other({ page, url }) {
   assert.equal(await chat.answers.count(), 2);
 }
 
-export async function card_that_waits_survives_a_reload({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function card_that_waits_survives_a_reload({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 10 to Ann and 20 to Bob", 2);
   const before = await chat.transcript();
   const row = chat.list.getByRole("listitem").filter({ hasText: "waiting for you" });
@@ -109,8 +109,8 @@ export async function card_that_waits_survives_a_reload({ page, url }) {
   await row.filter({ has: page.locator(`a[href="#/c/${chat.chatId}"]`) }).waitFor({ state: "detached" });
 }
 
-export async function reload_right_after_approving_pays_once({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function reload_right_after_approving_pays_once({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 50 to Hanako then count to 100");
   const answered = page.waitForResponse("**/api/chat");
   await chat.approve();
@@ -165,8 +165,8 @@ export async function card_answered_elsewhere_is_settled_when_looked_at({ page, 
   return NO_NEWS;
 }
 
-export async function double_click_pays_once({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function double_click_pays_once({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 50 to Hanako");
   await chat.cards.getByRole("button", { name: "Approve" }).dblclick();
   await chat.says(/Hanako/);
@@ -174,8 +174,8 @@ export async function double_click_pays_once({ page, url }) {
   assert.deepEqual((await calls(chat, "process_payment")).map((part) => part.state), ["output-available"]);
 }
 
-export async function double_click_answers_one_card({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function double_click_answers_one_card({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 10 to Ann and 20 to Bob", 2);
   await chat.approve();
   await chat.cards.nth(1).waitFor({ state: "detached" });
@@ -187,27 +187,29 @@ export async function double_click_answers_one_card({ page, url }) {
   await assertQuiet(page, posts, 1);
 }
 
-export async function typing_over_a_card_withdraws_it({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function typing_over_a_card_withdraws_it({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 10 to Ann and 20 to Bob", 2);
   await chat.approve();
   await chat.cards.nth(1).waitFor({ state: "detached" });
   await chat.write("weather in Oslo");
   await chat.cards.first().waitFor({ state: "detached" });
-  assert.equal(await chat.state("process_payment", 1), "not answered");
-  assert.equal(await chat.state("process_payment", 0), "approved, not run");
+  // A live connection tells at once what became of the calls; the first one has run by then.
+  const states = mode === "Live" ? ["done", "failed"] : ["approved, not run", "not answered"];
+  for (const [index, state] of states.entries()) await chat.call("process_payment", index).getByText(state, { exact: true }).waitFor();
   await chat.says(/Oslo/);
   await assertQuiet(page, posts, 2);
-  assert.deepEqual((await calls(chat, "process_payment")).map((part) => part.state), ["output-error", "output-error"]);
+  const first = mode === "Live" ? "output-available" : "output-error";
+  assert.deepEqual((await calls(chat, "process_payment")).map((part) => part.state), [first, "output-error"]);
   assert.equal((await chat.history()).pending.length, 0);
   await page.reload();
   await chat.says(/Oslo/);
   assert.equal(await chat.cards.count(), 0);
-  assert.equal(await chat.state("process_payment"), "failed");
+  assert.equal(await chat.state("process_payment", 1), "failed");
 }
 
-export async function answers_by_keyboard_only({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function answers_by_keyboard_only({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await page.keyboard.type("pay 10 to Ann and 20 to Bob");
   await page.keyboard.press("Enter");
   await chat.cards.nth(1).waitFor();
@@ -244,9 +246,9 @@ export async function answers_by_keyboard_only({ page, url }) {
   await chat.call("process_payment", 1).getByText("Reason: not Bob").waitFor();
 }
 
-export async function cards_fit_a_phone({ page, url }) {
+export async function cards_fit_a_phone({ page, url, mode }) {
   await page.setViewportSize({ width: 360, height: 740 });
-  const { chat } = await open({ page, url });
+  const { chat } = await open({ page, url, mode });
   await chat.askFor(`pay 10 to ${"Ann".repeat(40)} and 20 to Bob`, 2);
   await chat.assertFits();
   for (const button of await chat.cards.getByRole("button").all()) {
@@ -270,8 +272,8 @@ async function refuseNextAnswer(page) {
   await page.route("**/api/chat", (route) => route.fulfill({ status: 500, json: { error } }), { times: 1 });
 }
 
-export async function answer_that_was_refused_can_be_given_again({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function answer_that_was_refused_can_be_given_again({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 50 to Hanako");
   await refuseNextAnswer(page);
   await chat.approve();
@@ -296,8 +298,8 @@ async function answerWith(page, ...list) {
   }));
 }
 
-export async function server_without_an_answer_is_not_asked_for_ever({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function server_without_an_answer_is_not_asked_for_ever({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 50 to Hanako");
   await answerWith(page, { type: "finish" });
   await chat.approve();
@@ -312,8 +314,8 @@ async function approveBoth(chat) {
   await chat.approve();
 }
 
-export async function answer_that_failed_can_be_given_again({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function answer_that_failed_can_be_given_again({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 10 to Ann and 20 to Bob", 2);
   await answerWith(page, { type: "error", errorText: "The store is away. Try again in a minute." });
   await approveBoth(chat);

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { ChatPage } from "./chat-page.mjs";
 import { TOKYO, allowLocation, assertQuiet, assertReloadsTheSame, calls, countLocating, open } from "./gate-page.mjs";
 
-export async function location_is_given_when_approved({ page, context, url }) {
+export async function location_is_given_when_approved({ page, context, url, mode }) {
   await allowLocation(context);
   const located = await countLocating(page);
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   const card = await chat.askFor("where am I");
   assert.match(await card.innerText(), /asks your browser for your location/);
   assert.equal(await located(), 0);
@@ -19,9 +19,9 @@ export async function location_is_given_when_approved({ page, context, url }) {
   assert.equal(await located(), 1);
 }
 
-export async function location_refused_by_the_browser({ page, context, url }) {
+export async function location_refused_by_the_browser({ page, context, url, mode }) {
   await context.clearPermissions();
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("where am I");
   await chat.approve();
   await chat.says(/could not find your location.*refused/);
@@ -31,10 +31,10 @@ export async function location_refused_by_the_browser({ page, context, url }) {
   await assertReloadsTheSame(chat);
 }
 
-export async function location_denied_on_the_card_is_not_looked_up({ page, context, url }) {
+export async function location_denied_on_the_card_is_not_looked_up({ page, context, url, mode }) {
   await allowLocation(context);
   const located = await countLocating(page);
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("where am I");
   await chat.deny("none of your business");
   await chat.says(/refused.*none of your business/);
@@ -43,7 +43,7 @@ export async function location_denied_on_the_card_is_not_looked_up({ page, conte
   assert.equal(await located(), 0);
 }
 
-export async function location_that_comes_too_late_is_dropped({ page, context, url }) {
+export async function location_that_comes_too_late_is_dropped({ page, context, url, mode }) {
   await allowLocation(context);
   await page.addInitScript(() => {
     const ask = Geolocation.prototype.getCurrentPosition;
@@ -51,7 +51,7 @@ export async function location_that_comes_too_late_is_dropped({ page, context, u
       ask.call(this, (place) => { window.tell = () => found(place); }, failed, options);
     };
   });
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("where am I");
   await chat.approve();
   await page.waitForFunction(() => window.tell);
@@ -88,9 +88,9 @@ async function listen(page) {
   return { sound: () => between(0.01, 0.9), silence: () => between(0, 0.0001) };
 }
 
-export async function music_plays_switches_and_stops({ page, url }) {
+export async function music_plays_switches_and_stops({ page, url, mode }) {
   const { sound, silence } = await listen(page);
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   const control = page.getByRole("button", { name: /Stop the music/ });
   for (const [track, count] of [[1, 3], [0, 6]]) {
     const card = await chat.askFor(`play track ${track}`);
@@ -115,8 +115,8 @@ async function approveAndHold(chat) {
   assert.deepEqual((await chat.history()).pending.map((call) => call.kind), ["client"]);
 }
 
-export async function sound_that_the_browser_blocks_is_told({ page, context, url }) {
-  const { chat } = await open({ page, url });
+export async function sound_that_the_browser_blocks_is_told({ page, context, url, mode }) {
+  const { chat } = await open({ page, url, mode });
   await chat.askFor("play track 1");
   await approveAndHold(chat);
   // Nobody touches the other tab: even to look for something on it would count as a click.
@@ -129,10 +129,10 @@ export async function sound_that_the_browser_blocks_is_told({ page, context, url
   assert.equal(await page.getByRole("button", { name: /Stop the music/ }).count(), 0);
 }
 
-export async function time_zone_is_told_without_asking({ page, context, url }) {
+export async function time_zone_is_told_without_asking({ page, context, url, mode }) {
   const devtools = await context.newCDPSession(page);
   await devtools.send("Emulation.setTimezoneOverride", { timezoneId: "Asia/Kolkata" });
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   const before = Date.now();
   await chat.write("what time is it");
   await chat.says(/Asia\/(Kolkata|Calcutta)/);
@@ -144,8 +144,8 @@ export async function time_zone_is_told_without_asking({ page, context, url }) {
   await assertReloadsTheSame(chat);
 }
 
-export async function three_kinds_of_call_in_one_step({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function three_kinds_of_call_in_one_step({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 5 to Eve, what time is it and weather in Paris");
   await chat.call("get_timezone").getByText("local_time").waitFor();
   assert.equal(await chat.state("get_timezone"), "done");
@@ -179,9 +179,9 @@ async function assertMix(chat, payment, location) {
   assert.deepEqual(states, [payment, location].map((yes) => (yes ? "output-available" : "output-denied")));
 }
 
-export async function every_mix_of_a_payment_and_a_location({ page, context, url }) {
+export async function every_mix_of_a_payment_and_a_location({ page, context, url, mode }) {
   await allowLocation(context);
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   for (const [payment, location] of MIXES) {
     const before = posts.length;
     await chat.askFor("pay 5 to Eve and where am I", 2);
@@ -192,10 +192,10 @@ export async function every_mix_of_a_payment_and_a_location({ page, context, url
   await assertReloadsTheSame(chat);
 }
 
-export async function mixes_go_on_after_a_reload({ page, context, url }) {
+export async function mixes_go_on_after_a_reload({ page, context, url, mode }) {
   await allowLocation(context);
   const located = await countLocating(page);
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   for (const [index, payment] of [true, false].entries()) {
     await chat.askFor("pay 5 to Eve and where am I", 2);
     const held = new Promise((resolve) => page.route("**/api/chats/*?limit=1", resolve, { times: 1 }));
@@ -208,10 +208,10 @@ export async function mixes_go_on_after_a_reload({ page, context, url }) {
   }
 }
 
-export async function approved_call_is_run_after_a_reload({ page, context, url }) {
+export async function approved_call_is_run_after_a_reload({ page, context, url, mode }) {
   await allowLocation(context);
   const located = await countLocating(page);
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("where am I");
   await approveAndHold(chat);
   await page.reload();
@@ -221,8 +221,8 @@ export async function approved_call_is_run_after_a_reload({ page, context, url }
   assert.equal(await chat.answers.count(), 1);
 }
 
-export async function call_that_did_not_ask_is_run_after_a_reload({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function call_that_did_not_ask_is_run_after_a_reload({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   const asked = new Promise((resolve) => page.route("**/api/chats/*?limit=1", resolve, { times: 1 }));
   await chat.write("what time is it");
   await asked;
@@ -232,10 +232,10 @@ export async function call_that_did_not_ask_is_run_after_a_reload({ page, url })
   await assertQuiet(page, posts, 2);
 }
 
-export async function call_in_a_replayed_answer_is_not_run_again({ page, context, url }) {
+export async function call_in_a_replayed_answer_is_not_run_again({ page, context, url, mode }) {
   await allowLocation(context);
   const located = await countLocating(page);
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("where am I then count to 1000");
   await chat.approve();
   await chat.hears(5);
@@ -250,8 +250,8 @@ export async function call_in_a_replayed_answer_is_not_run_again({ page, context
   assert.equal(await chat.answers.count(), 1);
 }
 
-export async function output_already_given_is_taken_along({ page, url }) {
-  const { chat, posts } = await open({ page, url });
+export async function output_already_given_is_taken_along({ page, url, mode }) {
+  const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 5 to Eve and what time is it");
   await chat.call("get_timezone").getByText("local_time").waitFor();
   await chat.write("weather in Oslo");
@@ -262,10 +262,10 @@ export async function output_already_given_is_taken_along({ page, url }) {
   assert.equal((await calls(chat, "process_payment"))[0].state, "output-error");
 }
 
-export async function output_that_was_refused_is_sent_by_retry({ page, context, url }) {
+export async function output_that_was_refused_is_sent_by_retry({ page, context, url, mode }) {
   await allowLocation(context);
   const located = await countLocating(page);
-  const { chat, posts } = await open({ page, url });
+  const { chat, posts } = await open({ page, url, mode });
   const outputs = (request) => request.postDataJSON()?.message.parts.some((part) => part.state === "output-available");
   const error = { code: "internal", message: "The store is away." };
   await page.route("**/api/chat", (route) =>

@@ -50,11 +50,14 @@ class Browser:
 
     process: subprocess.Popen[str]
 
-    def play(self, scenario: str, url: str) -> None:
-        """Play one scenario in a browser profile of its own; raise with what the page showed when it fails."""
+    def play(self, scenario: str, url: str, mode: str | None = None) -> None:
+        """Play one scenario in a browser profile of its own; raise with what the page showed when it fails.
+
+        A scenario that takes a mode chooses it when it opens the page; by default it is SSE.
+        """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"scenario": scenario, "url": url}) + "\n")
+        self.process.stdin.write(json.dumps({"scenario": scenario, "url": url, "mode": mode}) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         assert answer, f"the driver ended with {self.process.wait(PATIENCE)}; its errors are above"

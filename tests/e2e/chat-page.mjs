@@ -3,9 +3,10 @@ import assert from "node:assert/strict";
 import { crc32, deflateSync } from "node:zlib";
 
 export class ChatPage {
-  constructor({ page, url }) {
+  constructor({ page, url, mode }) {
     this.page = page;
     this.url = url;
+    this.mode = mode;
     this.box = page.getByRole("textbox", { name: "Message" });
     this.log = page.getByRole("log");
     this.send = page.getByRole("button", { name: "Send" });
@@ -14,12 +15,21 @@ export class ChatPage {
     this.list = page.getByRole("navigation", { name: "Chats" });
     this.cards = this.log.getByRole("form");
     this.answers = page.getByRole("article", { name: "Agent" });
+    this.interrupted = page.getByRole("status", { name: "Interruption" });
+    this.liveState = page.locator(".live-state");
+    this.dialog = page.getByRole("dialog");
   }
 
   async open(hash = "") {
     await this.page.goto(this.url + hash);
     await this.box.waitFor();
+    if (this.mode) await this.switchTo(this.mode);
     return this;
+  }
+
+  /** Chooses a mode by a word in its name: SSE, WebSocket, Live, Gemini direct. */
+  async switchTo(name) {
+    await this.page.getByRole("radio", { name }).check();
   }
 
   async write(text) {

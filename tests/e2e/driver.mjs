@@ -1,4 +1,4 @@
-// Plays scenarios in Chromium: one JSON line `{scenario, url}` in, one `{ok, error?}` out. `node driver.mjs CHROMIUM`.
+// Plays scenarios in Chromium: one JSON line `{scenario, url, mode?}` in, one `{ok, error?}` out. `node driver.mjs CHROMIUM`.
 import assert from "node:assert/strict";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
@@ -6,6 +6,7 @@ import { PATIENCE } from "../patience.mjs";
 import * as approvalScenarios from "./approval-scenarios.mjs";
 import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
 import * as crashScenarios from "./crash-scenarios.mjs";
+import * as liveScenarios from "./live-scenarios.mjs";
 import * as markdownScenarios from "./markdown-scenarios.mjs";
 import * as policyScenarios from "./policy-scenarios.mjs";
 import * as restartScenarios from "./restart-scenarios.mjs";
@@ -19,7 +20,7 @@ import * as tokenScenarios from "./token-scenarios.mjs";
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
   ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
-  ...settingsScenarios, ...markdownScenarios, ...starterScenarios,
+  ...settingsScenarios, ...markdownScenarios, ...starterScenarios, ...liveScenarios,
 };
 
 const ARGS = [
@@ -71,7 +72,7 @@ class Profile {
     return Object.assign(profile, { context, anchor, devtools: await context.newCDPSession(anchor) });
   }
 
-  async play(scenario, url) {
+  async play(scenario, url, mode) {
     const { context } = this;
     const { origin } = new URL(url);
     const { complaints, unwatch } = watch(context, origin);
@@ -79,7 +80,7 @@ class Profile {
     await context.route(NOWHERE, (route) => route.abort());
     const page = await context.newPage();
     try {
-      const expected = await scenario({ page, context, url });
+      const expected = await scenario({ page, context, url, mode });
       assert.deepEqual(complaints.filter((text) => !expected?.test(text)), []);
       return { ok: true };
     } catch (error) {
@@ -104,8 +105,8 @@ class Profile {
 const browser = await chromium.launch({ executablePath: process.argv[2], args: ARGS, timeout: PATIENCE });
 let profile;
 for await (const line of createInterface({ input: process.stdin })) {
-  const { scenario, url } = JSON.parse(line);
+  const { scenario, url, mode } = JSON.parse(line);
   profile ??= await Profile.open(browser, url);
-  console.log(JSON.stringify(await profile.play(scenarios[scenario], url)));
+  console.log(JSON.stringify(await profile.play(scenarios[scenario], url, mode)));
 }
 await browser.close();

@@ -8,9 +8,9 @@ import { ChatPage } from "./chat-page.mjs";
 export const BROKEN = /ERR_(CONNECTION|EMPTY_RESPONSE|INCOMPLETE|NETWORK|SOCKET|ABORTED)|WebSocket connection to/;
 
 export class FaultPage extends ChatPage {
-  constructor({ page, url }) {
+  constructor({ page, url, mode }) {
     const { searchParams, origin } = new URL(url);
-    super({ page, url: `${origin}/` });
+    super({ page, url: `${origin}/`, mode });
     this.control = `http://127.0.0.1:${searchParams.get("control")}/`;
     this.server = Number(searchParams.get("server"));
     this.folder = searchParams.get("folder");

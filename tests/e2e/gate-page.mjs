@@ -6,9 +6,11 @@ import { ChatPage } from "./chat-page.mjs";
 
 export const TOKYO = { latitude: 35.68123, longitude: 139.76712, accuracy: 12 };
 
-export async function open({ page, url }) {
-  const chat = await new ChatPage({ page, url }).open();
+/** Opens the page in a mode, SSE by default. What it posts is counted there only: sockets have no requests. */
+export async function open({ page, url, mode }) {
+  const chat = await new ChatPage({ page, url, mode }).open();
   const posts = [];
+  if (mode) return { chat, posts: null };
   page.on("request", (request) => {
     if (request.method() === "POST" && request.url().endsWith("/api/chat")) posts.push(request.postDataJSON());
   });
@@ -18,7 +20,7 @@ export async function open({ page, url }) {
 /** Whatever would be sent by itself leaves as soon as the page has drawn that it is idle. */
 export async function assertQuiet(page, posts, count) {
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-  assert.equal(posts.length, count, `requests: ${JSON.stringify(posts, null, 1)}`);
+  if (posts) assert.equal(posts.length, count, `requests: ${JSON.stringify(posts, null, 1)}`);
 }
 
 export async function calls(chat, tool) {

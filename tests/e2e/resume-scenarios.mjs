@@ -47,7 +47,7 @@ async function survives(chat) {
   await chat.write("count to 1000");
   await chat.hears(10);
   await chat.breakDown();
-  await chat.connection.getByText("Resumed: 0 lost").waitFor();
+  await chat.connection.getByText("Resumed, nothing lost").waitFor();
   await chat.countsOn();
   assert.equal(await chat.alert.count(), 0);
 }
@@ -67,6 +67,26 @@ export async function lost_socket_is_resumed({ page, url }) {
   await survives(chat);
   assert.ok(sockets.length > 1, `${sockets.length} sockets`);
   assert.deepEqual((await chat.history()).messages.map((message) => message.role), ["user", "assistant"]);
+  return BROKEN;
+}
+
+export async function lost_live_connection_is_resumed({ page, url }) {
+  const chat = await new FaultPage({ page, url, mode: "Live" }).open();
+  await survives(chat);
+  assert.deepEqual((await chat.history()).messages.map((message) => message.role), ["user", "assistant"]);
+  await chat.askFor("pay 5 to Eve");
+  await chat.breakDown();
+  await chat.connection.getByText("Resumed, nothing lost").waitFor();
+  await page.getByRole("button", { name: /About the connection$/ }).click();
+  const number = (name) => chat.dialog.locator("dl > div").filter({ hasText: name }).locator("dd").innerText();
+  assert.equal(await number("Mode"), "Live");
+  assert.equal(await number("Lost"), "0");
+  assert.equal(await number("Reconnects"), "2");
+  assert.ok(Number(await number("Chunks received")) > 10);
+  await chat.dialog.getByText(/^\d+ ms$/).waitFor();
+  await page.keyboard.press("Escape");
+  await chat.approve();
+  await chat.says(/I paid 5.*Eve/);
   return BROKEN;
 }
 

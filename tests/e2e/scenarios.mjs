@@ -68,16 +68,16 @@ export async function sources_are_links({ page, url }) {
   }
 }
 
-export async function draw_a_cat_shows_an_image({ page, url }) {
-  const chat = await new ChatPage({ page, url }).open();
+export async function draw_a_cat_shows_an_image({ page, url, mode }) {
+  const chat = await new ChatPage({ page, url, mode }).open();
   const picture = (await chat.ask("draw a cat")).getByRole("img");
   await picture.waitFor();
   assert.match(await picture.getAttribute("src"), /^data:image\/png/);
   assert.ok(await picture.evaluate(async (node) => (await node.decode(), node.naturalWidth > 0)));
 }
 
-export async function uploaded_image_is_described({ page, url }) {
-  const chat = await new ChatPage({ page, url }).open();
+export async function uploaded_image_is_described({ page, url, mode }) {
+  const chat = await new ChatPage({ page, url, mode }).open();
   await page.getByLabel("Images", { exact: true }).setInputFiles({ name: "blue.png", mimeType: "image/png", buffer: png(30, 20) });
   await page.getByRole("img", { name: "blue.png" }).waitFor();
   await chat.send.click();
@@ -329,13 +329,19 @@ export async function stop_in_mid_count_really_stops({ page, url }) {
   assert.match(await (await chat.ask("weather in Paris")).innerText(), /Paris/);
 }
 
-export async function escape_stops_only_what_runs({ page, url }) {
-  const chat = await new ChatPage({ page, url }).open();
+export async function escape_stops_only_what_runs({ page, url, mode }) {
+  const chat = await new ChatPage({ page, url, mode }).open();
   const asked = [];
   page.on("request", (request) => request.url().endsWith("/stop") && asked.push(request.url()));
   await page.keyboard.press("Escape");
-  await stops(chat, page, () => page.keyboard.press("Escape"));
+  assert.equal(await chat.interrupted.innerText(), "");
+  await stops(chat, page, async () => {
+    await page.keyboard.press("Escape");
+    await chat.interrupted.getByText("Interrupted", { exact: true }).waitFor();
+  });
+  await chat.interrupted.getByText("Interrupted").waitFor({ state: "detached" });
   await page.keyboard.press("Escape");
+  assert.equal(await chat.interrupted.innerText(), "");
   await chat.ask("weather in Rome");
   assert.equal(asked.length, 1);
 }
@@ -492,6 +498,28 @@ export async function lost_message_is_sent_again_by_itself({ page, url }) {
   const { messages } = await chat.history();
   assert.deepEqual(messages.map((message) => message.role), ["user", "assistant"]);
   return /ERR_CONNECTION_REFUSED/;
+}
+
+export async function rate_limit_counts_down_to_the_retry({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const error = { code: "too-many", message: "Too many messages." };
+  await page.route("**/api/chat", (route) => route.fulfill({ status: 429, headers: { "retry-after": "2" }, json: { error } }), { times: 1 });
+  await chat.write("weather in Quito");
+  await chat.alert.getByRole("button", { name: /^Try again in \d s$/ }).waitFor();
+  assert.equal(await chat.alert.getByRole("button").isDisabled(), true);
+  await chat.alert.getByRole("button", { name: "Retry" }).click();
+  await chat.says(/Quito/);
+  assert.equal(await chat.alert.count(), 0);
+  return /status of (429|404)/;
+}
+
+export async function refused_origin_says_what_to_do({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  const error = { code: "forbidden", message: "Pages of this origin may not call this server." };
+  await page.route("**/api/chat", (route) => route.fulfill({ status: 403, json: { error } }));
+  await chat.write("weather in Quito");
+  await chat.alert.getByText(`--allow-origin ${new URL(url).origin}`).waitFor();
+  return /status of (403|404)/;
 }
 
 /** Refuses matching requests as a server that fails does, until `page.unroute(pattern)`. */

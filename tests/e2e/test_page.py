@@ -16,6 +16,31 @@ PAGE_SCENARIOS = (
     "tabs-scenarios.mjs",
     "settings-scenarios.mjs",
 )
+# The scenarios of the page that are also played in the other modes, which they take as a parameter.
+IN_OTHER_MODES = {
+    "WebSocket": (
+        "approved_payment_is_made_once",
+        "two_payments_get_an_answer_each",
+        "typing_over_a_card_withdraws_it",
+        "location_is_given_when_approved",
+        "uploaded_image_is_described",
+        "escape_stops_only_what_runs",
+    ),
+    "Live": (
+        "approved_payment_is_made_once",
+        "denial_reaches_the_model_with_its_reason",
+        "two_payments_get_an_answer_each",
+        "two_payments_denied_then_approved",
+        "card_that_waits_survives_a_reload",
+        "typing_over_a_card_withdraws_it",
+        "location_is_given_when_approved",
+        "location_refused_by_the_browser",
+        "music_plays_switches_and_stops",
+        "three_kinds_of_call_in_one_step",
+        "uploaded_image_is_described",
+        "draw_a_cat_shows_an_image",
+    ),
+}
 # Scenarios of one server see each other's chats, so each group has a server and a browser of its own.
 GROUPS = 3
 TOKEN = "correct horse/battery+staple="
@@ -76,6 +101,22 @@ def grouped(*files: str) -> list[ParameterSet]:
 
 @pytest.mark.parametrize("scenario", grouped(*PAGE_SCENARIOS))
 def test_page(browser: Browser, server: Server, scenario: str) -> None:
+    browser.play(scenario, server.url + "/")
+
+
+def in_other_modes() -> list[ParameterSet]:
+    """Every scenario that is played in other modes, dealt out to the groups, with its mode."""
+    pairs = [(name, mode) for mode, names in IN_OTHER_MODES.items() for name in names]
+    return [pytest.param(name, mode, id=f"{i % GROUPS}-{mode}-{name}") for i, (name, mode) in enumerate(pairs)]
+
+
+@pytest.mark.parametrize(("scenario", "mode"), in_other_modes())
+def test_mode(browser: Browser, server: Server, scenario: str, mode: str) -> None:
+    browser.play(scenario, server.url + "/", mode)
+
+
+@pytest.mark.parametrize("scenario", scenario_names("live-scenarios.mjs"))
+def test_live(browser: Browser, server: Server, scenario: str) -> None:
     browser.play(scenario, server.url + "/")
 
 

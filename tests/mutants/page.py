@@ -64,4 +64,18 @@ MUTANTS = [
         "  before.message === after.message && after.current && before.running",
         "e2e/test_page.py::test_markdown[long_answer_streams_without_rendering_the_others]",
     ),
+    Mutant(
+        "typing over a chat that is live elsewhere stops it first",
+        "web/app/src/sync/chat-session.ts",
+        "    try {\n      await this.#transport.sendAhead(",
+        "    try {\n      await stopRun(chat);\n      await this.#transport.sendAhead(",
+        "e2e/test_page.py::test_live[typing_over_a_live_answer_of_another_window_asks_first]",
+    ),
+    Mutant(
+        "another mode is chosen while the live conversation goes on",
+        "web/app/src/sync/chat-session.ts",
+        "    this.#transport.live()?.hangUp();\n",
+        "",
+        "e2e/test_page.py::test_live[question_is_answered_in_another_mode]",
+    ),
 ]

@@ -1,5 +1,5 @@
 import { useChat } from "@ai-sdk/react";
-import { NotRecoveredError } from "adkwire";
+import { type LiveState, NotRecoveredError } from "adkwire";
 import type { FileUIPart, UIMessage } from "ai";
 import { type ReactElement, useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { answerBrowserCalls } from "../browser-tools/answer-browser-calls";
@@ -14,7 +14,7 @@ import { isBusy } from "../sync/chat-status";
 import type { ChatHistory } from "../sync/history";
 import { type Strings, useStrings } from "../strings";
 import { chatEvents } from "../sync/chat-events";
-import { reconnect } from "../sync/recover";
+import { isLiveElsewhere, reconnect } from "../sync/recover";
 import { useSession } from "../sync/use-session";
 import { useStop } from "../sync/use-stop";
 import { type Connection, useStreamConnection, useOnline } from "../transport/connection";
@@ -23,7 +23,9 @@ import type { Limits, ServerInfo } from "../transport/server-info";
 import { ConnectionStatus } from "./connection-status";
 import { describeError } from "./describe-error";
 import { ErrorCard } from "./error-card";
+import { LiveStatus, useInterrupted, useNotice } from "./live-status";
 import { AboutGemini, ModeSwitch } from "./mode-switch";
+import { TakeOverDialog } from "./take-over-dialog";
 import { useStickToBottom } from "./use-stick-to-bottom";
 import { Welcome } from "./welcome";
 import "./chat.css";
@@ -66,25 +68,41 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
   const [returned, setReturned] = useState<UIMessage | null>(null);
   // An error beside the answer itself: of a load, a resume or a stop.
   const [failure, setFailure] = useState<Error | null>(null);
+  const [contested, setContested] = useState<UIMessage | null>(null);
+  const [liveState, setLiveState] = useState<LiveState | null>(null);
+  const [interrupted, showInterrupted] = useInterrupted();
+  const [notice, showNotice] = useNotice();
   const { connection: streamConnection, report, reset } = useStreamConnection();
   const [session] = useState(() => new ChatSession(id, history, mode, {
     onEnd: (ended, wasStopped) => setStopped((before) => marked(before, ended, wasStopped)),
     onConnection: report,
     onFail: setFailure,
     onReturn: setReturned,
+    onLiveElsewhere: setContested,
+    onLiveState: setLiveState,
+    onInterrupted: showInterrupted,
+    onNotice: showNotice,
   }));
   const { chat, follower } = session;
   const { messages, status, error: answerError } = useChat({ chat, throttle: RENDER_EVERY_MS });
-  const error = answerError ?? failure;
+  // The dialog is about this one.
+  const error = (answerError && isLiveElsewhere(answerError) ? null : answerError) ?? failure;
   const busy = isBusy(status);
+  const live = mode === "live";
+  // A live answer stays open while its questions wait.
+  const answering = busy && !(live && liveState === "waiting");
   const eventConnection = useSyncExternalStore(chatEvents.subscribe, chatEvents.connection);
   const connection = connectionToShow(error, useOnline(), streamConnection, eventConnection);
   useSession(session, history, mode, busy);
   useEffect(() => {
-    if (!busy) reset();
-  }, [busy, reset]);
-  const [stop, stopping] = useStop(chat, setFailure);
-  const idle = !busy && !error;
+    if (!busy && !live) reset();
+  }, [busy, live, reset]);
+  const [stopRun, stopping] = useStop(chat, setFailure);
+  const stop = (): void => {
+    showInterrupted();
+    stopRun();
+  };
+  const idle = !answering && !error;
   const answerable = mode !== "gemini";
   const last = messages.at(-1);
   const runOffered = useCallback((event?: Event) => {
@@ -92,55 +110,69 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     follower.runsBrowserCalls ||= event !== undefined;
     if (follower.runsBrowserCalls) answerBrowserCalls(chat).catch(setFailure);
   }, [chat, follower]);
-  const { browserTools, asked, open } = useOpenCalls(last, info, idle && answerable, runOffered);
+  const { browserTools, asked, open } = useOpenCalls(last, info, (idle || live) && answerable, runOffered);
   const { box, content, onScroll, stick } = useStickToBottom();
-  useEscape(busy, stop);
+  useEscape(answering, live ? () => void session.interrupt().then(showInterrupted, setFailure) : stop);
 
   const send = (text: string, files: FileUIPart[]): void => {
     onSend();
     stick();
     setFailure(null);
-    void chat.sendMessage({ text, files });
+    void session.send(text, files);
+  };
+  const takeOver = (message: UIMessage): void => {
+    setContested(null);
+    session.setMode("live");
+    onMode("live");
+    void session.sendMessage(message);
+  };
+  const leaveToOther = (message: UIMessage): void => {
+    setContested(null);
+    setReturned({ ...message });
   };
   const retry = (): void => {
     const isReconnect = failure ?? (error && describeError(error).remedy !== "retry");
     setFailure(null);
-    (isReconnect || open ? reconnect(chat) : chat.regenerate()).catch(setFailure);
+    const again = (): Promise<void> => (live ? session.sendAgain() : chat.regenerate());
+    (isReconnect || open ? reconnect(chat).then(() => session.joinLive()) : again()).catch(setFailure);
   };
   const delivery = deliveryOf(status, connection);
   const calls = useMemo(() => ({
     browserTools, answerable, delivery,
     onAnswer: (id: string, approved: boolean, reason: string): void => {
       setFailure(null);
-      void chat.addToolApprovalResponse({ id, approved, ...(!approved && reason ? { reason } : {}) });
+      void session.answer(id, approved, reason);
     },
     onCheck: () => follower.check(),
-  }), [chat, follower, browserTools, answerable, delivery]);
+  }), [session, follower, browserTools, answerable, delivery]);
 
   return (
     <main className="chat">
       <div className="transcript" ref={box} onScroll={onScroll}>
-        <div className="column" ref={content} role="log" aria-live="polite" aria-busy={busy} aria-label={t.conversation}>
+        <div className="column" ref={content} role="log" aria-live="polite" aria-busy={answering} aria-label={t.conversation}>
           {messages.length === 0 && <Welcome info={info} onChoose={(text) => send(text, [])} />}
           <CallContext value={calls}>
             {messages.map((message) => (
-              <MessageView key={message.id} message={message} running={busy && message === last} current={message === last}
+              <MessageView key={message.id} message={message} running={answering && message === last} current={message === last}
                 note={!idle && message === last ? "" : noteOn(t, message, stopped)}
-                {...(idle && !open && message === last ? { onRegenerate: retry } : {})} />
+                {...(idle && !open && !live && message === last ? { onRegenerate: retry } : {})} />
             ))}
           </CallContext>
-          {busy && last?.role !== "assistant" && <p className="waiting" role="status">{t.thinking}</p>}
+          {answering && last?.role !== "assistant" && <p className="waiting" role="status">{t.thinking}</p>}
           {error && <ErrorCard error={error} onRetry={retry} />}
         </div>
       </div>
+      <LiveStatus state={live ? liveState : null} interrupted={interrupted} notice={live ? notice : null} />
       <QuestionStatus asked={asked} />
-      <Composer busy={busy || stopping} stopping={stopping} asked={asked.length > 0} limits={info?.limits ?? UNKNOWN} returned={returned}
+      <Composer busy={answering || stopping} stopping={stopping} asked={asked.length > 0} limits={info?.limits ?? UNKNOWN} returned={returned}
         onSend={send} onStop={stop} />
       <footer>
         <ModeSwitch info={info} mode={mode} onChoose={onMode} />
-        <ConnectionStatus connection={connection} />
+        <ConnectionStatus connection={connection} health={session.health} mode={mode} />
         <AboutGemini info={info} chosen={!answerable} />
       </footer>
+      <TakeOverDialog open={contested !== null} onTakeOver={() => contested && takeOver(contested)}
+        onCancel={() => contested && leaveToOther(contested)} />
     </main>
   );
 }

@@ -29,7 +29,7 @@ export function Composer({ busy, stopping, asked, limits, returned, onSend, onSt
   const [images, setImages] = useState<FileUIPart[]>([]);
   const [notice, setNotice] = useState("");
   const [dragging, setDragging] = useState(false);
-  // True from Enter over a running answer until it has stopped and the message is sent.
+  // True from Enter while an answer is being stopped until it has stopped and the message is sent.
   const [waiting, setWaiting] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
 
@@ -52,18 +52,14 @@ export function Composer({ busy, stopping, asked, limits, returned, onSend, onSt
   };
   const send = (): void => {
     if (!sendable) return;
-    if (busy) {
-      setWaiting(true);
-      if (!stopping) onStop();
-      return;
-    }
+    if (stopping) return setWaiting(true);
     onSend(text.trim(), images);
     setText("");
     setImages([]);
     setNotice("");
   };
   useEffect(() => {
-    if (busy || !waiting) return;
+    if (stopping || !waiting) return;
     setWaiting(false);
     send();
   });

@@ -40,12 +40,20 @@ function keepAnswers(history: UIMessage[], shown: UIMessage | undefined): UIMess
   return [...history.slice(0, -1), { ...last, parts }];
 }
 
+interface FollowerOwner {
+  onFail: (error: Error) => void;
+  /** Return whether a live connection brings everything that happens in the chat. */
+  isLive: () => boolean;
+}
+
 /** Keeps an idle chat equal to the server's: shows the runs, questions and answers of other tabs. */
 export class Follower {
   /** True when this tab runs the browser calls: it started the run, or was opened while they were pending. */
   runsBrowserCalls = true;
+  /** True when the chat reads a run that it has joined: it may be the live one of another window. */
+  readsJoinedRun = false;
   readonly #chat: Chat<UIMessage>;
-  readonly #onFail: (error: Error) => void;
+  readonly #owner: FollowerOwner;
   /** The run that this tab reads, or read last. */
   #run: string | undefined;
   /** True when the server may have something newer. */
@@ -54,19 +62,26 @@ export class Follower {
   #work = Promise.resolve();
   #unfinished = 0;
 
-  constructor(chat: Chat<UIMessage>, onFail: (error: Error) => void) {
+  constructor(chat: Chat<UIMessage>, owner: FollowerOwner) {
     this.#chat = chat;
-    this.#onFail = onFail;
+    this.#owner = owner;
   }
 
   /** Note that this tab sends a message or answers: the next run is its own. */
   onSend(): void {
     this.runsBrowserCalls = true;
+    this.readsJoinedRun = false;
     this.#run = undefined;
+  }
+
+  /** Note that the chat shows a live turn that this tab has not asked for: another window runs its browser calls. */
+  onTurn(): void {
+    this.runsBrowserCalls = false;
   }
 
   /** Take an event of the user's chats; null when events may have been missed. */
   onEvent(event: ChatEvent | null): void {
+    if (this.#owner.isLive()) return;
     if (event === null) this.check();
     else if (event.chat === this.#chat.id && this.#isNew(event)) this.#fallBehind();
   }
@@ -78,9 +93,31 @@ export class Follower {
     if (this.#chat.messages.length > 0 && !this.#isOccupied && !isGone) this.#fallBehind();
   }
 
+  /** Forget the run that was read last: it may go on without this tab. */
+  letGo(): void {
+    this.#run = undefined;
+    this.#fallBehind();
+  }
+
+  /** Connect to the live conversation, and read the turn that is active, if one is. */
+  joinLive(): void {
+    if (this.#isOccupied) return;
+    this.#behind = this.#chat.messages.length > 0;
+    this.#follow(() => this.#chat.resumeStream());
+  }
+
+  /** Wait with events until some work of the chat's owner is done. */
+  async hold(work: Promise<void>): Promise<void> {
+    this.#unfinished += 1;
+    await work.catch(this.#owner.onFail);
+    this.#unfinished -= 1;
+    this.catchUp();
+  }
+
   /** Read a run that was active when the page was opened. */
   join(run: string): void {
     this.#run = run;
+    this.readsJoinedRun = true;
     this.#follow(() => resumeRun(this.#chat, run));
   }
 
@@ -102,7 +139,7 @@ export class Follower {
 
   #follow(work: () => Promise<void>): void {
     this.#unfinished += 1;
-    this.#work = this.#work.then(work).catch(this.#onFail).then(() => {
+    this.#work = this.#work.then(work).catch(this.#owner.onFail).then(() => {
       this.#unfinished -= 1;
       this.catchUp();
     });
@@ -122,6 +159,7 @@ export class Follower {
     this.#chat.messages = keepAnswers(messages, this.#chat.lastMessage);
     if (!active) return;
     this.#run = active.run;
+    this.readsJoinedRun = true;
     await resumeRun(this.#chat, active.run);
   }
 

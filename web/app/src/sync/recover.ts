@@ -1,6 +1,8 @@
 import type { Chat } from "@ai-sdk/react";
 import { HttpError, NotRecoveredError } from "adkwire";
 import type { UIMessage } from "ai";
+import { request } from "../transport/request";
+import { lastStepCalls, type ToolPart } from "../transport/tool-part";
 import { isBusy } from "./chat-status";
 import { loadHistory, undelivered } from "./history";
 
@@ -10,6 +12,46 @@ const TEMPORARY = [408, 409, 425, 429];
 /** Return whether the server refused a request and would refuse it again. */
 export function isRefused(error: Error): boolean {
   return error instanceof HttpError && error.status >= 400 && error.status < 500 && !TEMPORARY.includes(error.status);
+}
+
+const CONFLICT = 409;
+/** The server's words for a chat that is live in another window. It has no code of its own. */
+const LIVE = /live conversation/;
+
+/** Return whether the server refused a request because the chat is live in another window. */
+export function isLiveElsewhere(error: Error): boolean {
+  return isBusyElsewhere(error) && LIVE.test(error.message);
+}
+
+/** Return whether the server refused a request because the chat is busy with something else. */
+export function isBusyElsewhere(error: Error): boolean {
+  return error instanceof HttpError && error.status === CONFLICT;
+}
+
+/** Return the answer that was given to a call in this tab, as the calls route takes it; null when there is none. */
+function answerTo(part: ToolPart): object | null {
+  switch (part.state) {
+    case "approval-responded":
+      return { approved: part.approval.approved, ...(part.approval.reason ? { reason: part.approval.reason } : {}) };
+    case "output-available":
+      return { output: part.output };
+    case "output-error":
+      return { error: part.errorText };
+    default:
+      return null;
+  }
+}
+
+/** Send the answers of the last step one by one. A call that is settled already keeps its first answer. */
+export async function answerByRoute(chat: Chat<UIMessage>): Promise<void> {
+  const { pending } = await loadHistory(chat.id, 1);
+  const waiting = new Set(pending.map(({ toolCallId }) => toolCallId));
+  for (const part of lastStepCalls(chat.lastMessage)) {
+    const json = answerTo(part);
+    if (!json || !waiting.has(part.toolCallId)) continue;
+    const path = `chat/${encodeURIComponent(chat.id)}/calls/${encodeURIComponent(part.toolCallId)}`;
+    await request(path, { method: "POST", json, accept: CONFLICT });
+  }
 }
 
 /** Read the stream of an active run. If its stream is no longer kept, load the message from the history. */

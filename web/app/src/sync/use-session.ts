@@ -12,11 +12,10 @@ export function useSession(session: ChatSession, history: ChatHistory, mode: Pag
     if (history.active) session.follower.join(history.active.run);
     return () => void session.leave();
   }, [history, session]);
-  useEffect(() => {
-    session.mode = mode;
-  }, [mode, session]);
+  useEffect(() => session.setMode(mode), [mode, session]);
   useEffect(() => {
     if (busy) return;
+    session.joinLive();
     session.follower.catchUp();
     session.releaseSocket();
     const onHide = (): void => session.releaseSocket();

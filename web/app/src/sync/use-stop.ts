@@ -16,7 +16,7 @@ async function askToStop(id: string, signal: AbortSignal): Promise<boolean> {
 }
 
 /** Ask the server to stop, again while it knows no run yet: a stop may overtake its message. */
-async function stopRun(chat: Chat<UIMessage>): Promise<void> {
+export async function stopRun(chat: Chat<UIMessage>): Promise<void> {
   const patience = AbortSignal.timeout(PATIENCE_MS);
   let stopped = false;
   while (isBusy(chat.status) && !patience.aborted) {

@@ -41,7 +41,9 @@ function socketConnection(onConnection: OnConnection, onCrowded: () => void): (s
 }
 
 /** Return the transport over a WebSocket. It falls back to HTTP when the server refuses another socket to this user. */
-export function overSocket(chatId: string, onConnection: OnConnection): Transport {
+export function overSocket(
+  chatId: string, onConnection: OnConnection, onLatency: (milliseconds: number) => void,
+): Transport {
   let onCrowded = (): void => undefined;
   const { transport } = chatOptions({
     mode: "websocket", chatId, url: BASE,
@@ -49,6 +51,7 @@ export function overSocket(chatId: string, onConnection: OnConnection): Transpor
       webSocket: resilientWebSocket({
         token: () => token.read() ?? "",
         onState: socketConnection(onConnection, () => onCrowded()),
+        onLatency,
       }),
       body: { client: CLIENT },
       prepareSendMessagesRequest: ({ body, messages }) => ({ body, messages: unsentMessages(messages) }),

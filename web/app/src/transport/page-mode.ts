@@ -2,10 +2,10 @@ import type { ChatMode } from "adkwire";
 import { useCallback, useState } from "react";
 import type { ServerInfo } from "./server-info";
 
-/** The modes that this page has. */
-export type PageMode = Exclude<ChatMode, "live">;
+/** The modes that this page has: all of the package. */
+export type PageMode = ChatMode;
 
-const KNOWN: readonly PageMode[] = ["sse", "websocket", "gemini"];
+const KNOWN: readonly PageMode[] = ["sse", "websocket", "live", "gemini"];
 
 /** Return the modes that this page has and the server offers; all of them until that is known. */
 export function chatModes(info: ServerInfo | null): PageMode[] {

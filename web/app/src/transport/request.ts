@@ -17,13 +17,15 @@ export async function authorizedFetch(input: RequestInfo | URL, init?: RequestIn
 interface RequestOptions {
   method?: "GET" | "POST" | "DELETE";
   signal?: AbortSignal;
+  /** The JSON of a POST. */
+  json?: object;
   /** An error status that the caller handles itself. */
   accept?: number;
 }
 
 /** Call the API, at an address relative to the page so that a prefix works too. Throw `HttpError` on an error status. */
-export async function request(path: string, { accept, ...options }: RequestOptions = {}): Promise<Response> {
-  const body = options.method === "POST" ? { headers: { "Content-Type": "application/json" }, body: "{}" } : {};
+export async function request(path: string, { accept, json = {}, ...options }: RequestOptions = {}): Promise<Response> {
+  const body = options.method === "POST" ? { headers: { "Content-Type": "application/json" }, body: JSON.stringify(json) } : {};
   const response = await authorizedFetch(`api/${path}`, { ...options, ...body });
   if (response.ok || response.status === accept) return response;
   throw await HttpError.of(response);

@@ -138,6 +138,14 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
     this.connection.close();
   }
 
+  /**
+   * Close the socket without ending the conversation: it goes on for the server's grace, and a later message or
+   * `resumeStream` rejoins it.
+   */
+  disconnect(): void {
+    this.connection.disconnect();
+  }
+
   /** @internal */
   "~attach"(attachment: LiveAttachment): void {
     this.attachment = attachment;

@@ -41,6 +41,11 @@ export class LiveConnection {
   /** End the conversation and close the socket. */
   close(): void {
     this.post(liveFrame("close"));
+    this.disconnect();
+  }
+
+  /** Close the socket. The conversation goes on for the server's grace. */
+  disconnect(): void {
     this.handle?.end(new NotConnected(CLOSED));
   }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { describe, expect, inject, test as base } from "vitest";
+import { describe, expect, inject, test as base, vi } from "vitest";
 import { WebSocket } from "ws";
 import { NotConnected } from "../../src/errors.js";
 import { LiveChatTransport } from "../../src/live/live-chat-transport.js";
@@ -16,6 +16,22 @@ const test = base.extend<{ proxy: CuttingProxy }>({
     await use(proxy);
     await proxy.stop();
   },
+});
+
+describe.each(majors)("ai $version: a page that disconnects", (major) => {
+  test("leaves the conversation to go on, and rejoins it", async ({ proxy }) => {
+    const resumed: boolean[] = [];
+    const page = new LivePage(major, { url: proxy.url, transport: { onConnect: (ready) => resumed.push(ready.resumed) } });
+    const sending = page.chat.sendMessage({ text: "pay 50 to Hanako" });
+    await page.asked(1);
+    page.transport.disconnect();
+    await sending;
+    expect([page.chat.status, page.chat.error, page.count("close")]).toEqual(["ready", undefined, 0]);
+    page.answer((await page.asked(1))[0], true);
+    await vi.waitFor(() => expect(page.calls("output-available")).toHaveLength(1), { timeout: 20_000 });
+    expect(resumed).toEqual([false, true]);
+    page.transport.close();
+  });
 });
 
 describe.each(majors)("ai $version: a lost connection", (major) => {
