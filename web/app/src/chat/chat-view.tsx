@@ -1,6 +1,6 @@
 import { useChat } from "@ai-sdk/react";
 import { NotRecoveredError } from "adkwire";
-import type { FileUIPart, UIMessage } from "ai";
+import { type FileUIPart, isFileUIPart, type UIMessage } from "ai";
 import { type ReactElement, useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { answerBrowserCalls } from "../browser-tools/answer-browser-calls";
 import { CallContext, deliveryOf } from "../calls/call-context";
@@ -8,6 +8,7 @@ import { QuestionStatus } from "../calls/question-status";
 import { useOpenCalls } from "../calls/use-open-calls";
 import { Composer } from "../composer/composer";
 import { useEscape } from "../design/escape";
+import { MessageContext } from "../message/message-context";
 import { hasContent, MessageView } from "../message/message-view";
 import { ChatSession } from "../sync/chat-session";
 import { isBusy } from "../sync/chat-status";
@@ -23,6 +24,7 @@ import type { Limits, ServerInfo } from "../transport/server-info";
 import { ConnectionStatus } from "./connection-status";
 import { describeError } from "./describe-error";
 import { ErrorCard } from "./error-card";
+import { JumpButton } from "./jump-button";
 import { AboutGemini, ModeSwitch } from "./mode-switch";
 import { useStickToBottom } from "./use-stick-to-bottom";
 import { Welcome } from "./welcome";
@@ -93,7 +95,7 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     if (follower.runsBrowserCalls) answerBrowserCalls(chat).catch(setFailure);
   }, [chat, follower]);
   const { browserTools, asked, open } = useOpenCalls(last, info, idle && answerable, runOffered);
-  const { box, content, onScroll, stick } = useStickToBottom();
+  const { box, content, onScroll, away, stick, jump } = useStickToBottom();
   useEscape(busy, stop);
 
   const send = (text: string, files: FileUIPart[]): void => {
@@ -102,6 +104,14 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     setFailure(null);
     void chat.sendMessage({ text, files });
   };
+  const canEdit = !busy && !stopping;
+  const edits = useMemo(() => ({
+    onEdit: canEdit ? (message: UIMessage, text: string): void => {
+      setFailure(null);
+      stick();
+      chat.sendMessage({ text, files: message.parts.filter(isFileUIPart), messageId: message.id }).catch(setFailure);
+    } : null,
+  }), [chat, canEdit, stick]);
   const retry = (): void => {
     const isReconnect = failure ?? (error && describeError(error).remedy !== "retry");
     setFailure(null);
@@ -122,17 +132,18 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
       <div className="transcript" ref={box} onScroll={onScroll}>
         <div className="column" ref={content} role="log" aria-live="polite" aria-busy={busy} aria-label={t.conversation}>
           {messages.length === 0 && <Welcome info={info} onChoose={(text) => send(text, [])} />}
-          <CallContext value={calls}>
+          <CallContext value={calls}><MessageContext value={edits}>
             {messages.map((message) => (
               <MessageView key={message.id} message={message} running={busy && message === last} current={message === last}
                 note={!idle && message === last ? "" : noteOn(t, message, stopped)}
                 {...(idle && !open && message === last ? { onRegenerate: retry } : {})} />
             ))}
-          </CallContext>
+          </MessageContext></CallContext>
           {busy && last?.role !== "assistant" && <p className="waiting" role="status">{t.thinking}</p>}
           {error && <ErrorCard error={error} onRetry={retry} />}
         </div>
       </div>
+      {away && <JumpButton growing={busy} onJump={jump} />}
       <QuestionStatus asked={asked} />
       <Composer busy={busy || stopping} stopping={stopping} asked={asked.length > 0} limits={info?.limits ?? UNKNOWN} returned={returned}
         onSend={send} onStop={stop} />

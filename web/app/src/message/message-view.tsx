@@ -1,8 +1,8 @@
-import { isTextUIPart, type UIMessage } from "ai";
+import type { UIMessage } from "ai";
 import { memo, type ReactElement } from "react";
-import { CopyButton } from "../design/copy-button";
-import { IconButton } from "../design/icon-button";
 import { useStrings } from "../strings";
+import { AnswerActions } from "./message-actions";
+import { OwnMessage } from "./own-message";
 import { PartView } from "./part-view";
 import { SourceList } from "./source-list";
 import "./message.css";
@@ -10,10 +10,6 @@ import "./message.css";
 /** Return whether a message shows anything at all. */
 export function hasContent(message: UIMessage): boolean {
   return message.parts.some((part) => (part.type === "text" ? part.text !== "" : part.type !== "step-start"));
-}
-
-function textOf(message: UIMessage): string {
-  return message.parts.filter(isTextUIPart).map((part) => part.text).filter(Boolean).join("\n\n");
 }
 
 /** Return whether the model itself answered, without the agent. */
@@ -32,30 +28,30 @@ interface MessageViewProps {
   onRegenerate?: () => void;
 }
 
-/** The buttons below a message. */
-function MessageActions({ message, onRegenerate }: Pick<MessageViewProps, "message" | "onRegenerate">): ReactElement {
+/** An answer: its parts, its sources, how it ended, and what can be done with it. */
+function Answer({ message, running, current, note, onRegenerate }: MessageViewProps): ReactElement {
   const t = useStrings().message;
   return (
-    <div className="actions">
-      {textOf(message) && <CopyButton label={t.copyMessage} text={() => textOf(message)} />}
-      {onRegenerate && <IconButton className="quiet" icon="retry" label={t.regenerate} onClick={onRegenerate} />}
-    </div>
-  );
-}
-
-function Message({ message, running, current, note, onRegenerate }: MessageViewProps): ReactElement {
-  const t = useStrings().message;
-  const mine = message.role === "user";
-  return (
-    <article className={`message ${message.role}`} aria-label={mine ? t.you : t.agent}>
+    <>
       {message.parts.map((part, index) => (
-        <PartView key={index} message={message} part={part} running={running} current={current} />
+        <PartView key={index} id={`${message.id}/${index}`} message={message} part={part} running={running} current={current} />
       ))}
       <SourceList parts={message.parts} />
       {running && <span className="cursor" aria-hidden="true" />}
       {note && <p className="note">{note}</p>}
       {isDirect(message) && <p className="note">{t.direct}</p>}
-      {!mine && !running && <MessageActions message={message} {...(onRegenerate ? { onRegenerate } : {})} />}
+      {!running && <AnswerActions message={message} onRegenerate={onRegenerate} />}
+    </>
+  );
+}
+
+function Message(props: MessageViewProps): ReactElement {
+  const t = useStrings().message;
+  const { message } = props;
+  const mine = message.role === "user";
+  return (
+    <article className={`message ${message.role}`} aria-label={mine ? t.you : t.agent}>
+      {mine ? <OwnMessage message={message} /> : <Answer {...props} />}
     </article>
   );
 }

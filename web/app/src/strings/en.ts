@@ -1,6 +1,10 @@
 const megabytes = new Intl.NumberFormat("en", { style: "unit", unit: "megabyte", maximumSignificantDigits: 3 });
 const number = new Intl.NumberFormat("en");
 
+function duration(seconds: number): string {
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
 /** Everything that the page says, in English. One section for each folder. A translation has the same shape. */
 export const en = {
   common: {
@@ -37,6 +41,7 @@ export const en = {
     thinking: "Thinking",
     stopped: "Stopped",
     noAnswer: "No answer",
+    jump: "Jump to the latest",
     welcome: "Welcome",
     welcomeTitle: "What can I do for you?",
     welcomeDemo: "Write something below, drop an image, or start with one of these.",
@@ -105,8 +110,13 @@ export const en = {
     agent: "Agent",
     thinking: "Thinking...",
     thoughts: "Thoughts",
+    thoughtFor: (seconds: number) => (seconds < 1 ? "Thought for a moment" : `Thought for ${duration(seconds)}`),
     regenerate: "Regenerate",
     copyMessage: "Copy message",
+    edit: "Edit",
+    editedText: "Your text",
+    editHint: "What came after it is replaced.",
+    update: "Update",
     copyCode: "Copy code",
     code: "Code",
     taskDone: "done",
@@ -114,6 +124,9 @@ export const en = {
     direct: "Gemini direct",
     sources: "Sources",
     picture: "Image from the conversation",
+    pictureFile: (mediaType: string) => `image.${mediaType.slice("image/".length)}`,
+    enlarge: (name: string) => `Enlarge: ${name}`,
+    savePicture: "Save image",
     save: (name: string) => `Save ${name}`,
     imageNotLoaded: (text: string) => `Image: ${text}`,
     leaveTitle: "Open this link?",

@@ -3,6 +3,10 @@ import type { Strings } from "./en";
 const megabytes = new Intl.NumberFormat("ja", { style: "unit", unit: "megabyte", maximumSignificantDigits: 3 });
 const number = new Intl.NumberFormat("ja");
 
+function duration(seconds: number): string {
+  return seconds < 60 ? `${seconds} 秒` : `${Math.floor(seconds / 60)} 分 ${seconds % 60} 秒`;
+}
+
 /** Everything that the page says, in Japanese. */
 export const ja: Strings = {
   common: {
@@ -39,6 +43,7 @@ export const ja: Strings = {
     thinking: "考えています",
     stopped: "停止しました",
     noAnswer: "回答なし",
+    jump: "最新のメッセージへ移動",
     welcome: "ようこそ",
     welcomeTitle: "何をお手伝いしましょうか?",
     welcomeDemo: "下にメッセージを入力するか、画像をドロップするか、次の例から始めてください。",
@@ -107,8 +112,13 @@ export const ja: Strings = {
     agent: "エージェント",
     thinking: "考えています...",
     thoughts: "思考の過程",
+    thoughtFor: (seconds) => (seconds < 1 ? "少し考えました" : `${duration(seconds)}考えました`),
     regenerate: "もう一度生成",
     copyMessage: "メッセージをコピー",
+    edit: "編集",
+    editedText: "編集するテキスト",
+    editHint: "これより後のやり取りは置き換えられます。",
+    update: "更新",
     copyCode: "コードをコピー",
     code: "コード",
     taskDone: "完了",
@@ -116,6 +126,9 @@ export const ja: Strings = {
     direct: "Gemini direct",
     sources: "出典",
     picture: "会話の画像",
+    pictureFile: (mediaType) => `image.${mediaType.slice("image/".length)}`,
+    enlarge: (name) => `拡大: ${name}`,
+    savePicture: "画像を保存",
     save: (name) => `${name} を保存`,
     imageNotLoaded: (text) => `画像: ${text}`,
     leaveTitle: "このリンクを開きますか?",
