@@ -137,3 +137,53 @@ export async function image_is_enlarged_and_saved({ page, url }) {
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
 }
+
+/** Serves a chat of these answers, as a reloaded page gets them. */
+async function openAnswers({ page, url }, answers) {
+  const messages = answers.map((metadata, index) => ({
+    id: `m${index}`, role: "assistant", parts: [{ type: "text", text: `Answer ${index}` }], ...(metadata ? { metadata } : {}),
+  }));
+  await page.route("**/api/chats/ended*", (route) => route.fulfill({
+    json: { id: "ended", title: "ended", active: null, pending: [], messages },
+  }));
+  const chat = await new ChatPage({ page, url }).open("#/c/ended");
+  await chat.answers.nth(answers.length - 1).waitFor();
+  return chat;
+}
+
+export async function answer_says_how_it_ended({ page, url }) {
+  const text = "The agent could not answer (ValueError). <b>Try</b> again.";
+  const chat = await openAnswers({ page, url }, [
+    { ended: "stopped" }, { ended: "interrupted", error: null }, { ended: "failed", error: { code: "ValueError", text } },
+    { ended: "failed" }, { ended: null, error: null }, { ended: "sublimated" }, { ended: 7, error: 7 }, undefined,
+  ]);
+  const notes = await chat.answers.evaluateAll((nodes) => nodes.map((node) => node.querySelector(".note")?.textContent.trim() ?? ""));
+  assert.deepEqual(notes, ["Stopped", "Interrupted", `This answer failed. ${text}`, "This answer failed.", "", "", "", ""]);
+  assert.equal(await chat.answers.locator("b").count(), 0);
+  await assertAccessible(page, "ends of answers");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.setViewportSize({ width: 360, height: 740 });
+  await chat.assertFits();
+  await assertAccessible(page, "ends of answers, dark");
+}
+
+export async function answer_says_how_it_ended_after_a_reload({ page, url }) {
+  const chat = await new ChatPage({ page, url }).open();
+  await chat.write("count to 1000");
+  await chat.hears(5);
+  await chat.halt();
+  const note = chat.answers.locator(".note");
+  assert.deepEqual(await note.allInnerTexts(), ["Stopped"]);
+  await page.reload();
+  await chat.hears(5);
+  // A server that does not say how answers ended leaves nothing to show.
+  const [, { metadata }] = (await chat.history()).messages;
+  assert.deepEqual(await note.allInnerTexts(), metadata?.ended === "stopped" ? ["Stopped"] : []);
+  await chat.write("fail");
+  await chat.alert.waitFor();
+  await page.reload();
+  await chat.answers.nth(1).waitFor();
+  const failed = (await chat.history()).messages.at(-1).metadata?.error?.text;
+  const last = await chat.answers.nth(1).locator(".note").innerText();
+  assert.equal(last, failed ? `This answer failed. ${failed}` : "No answer");
+}

@@ -15,7 +15,6 @@ PAGE_SCENARIOS = (
     "browser-tool-scenarios.mjs",
     "tabs-scenarios.mjs",
     "settings-scenarios.mjs",
-    "message-scenarios.mjs",
 )
 # Scenarios of one server see each other's chats, so each group has a server and a browser of its own.
 GROUPS = 3

@@ -9,11 +9,11 @@ import { useOpenCalls } from "../calls/use-open-calls";
 import { Composer } from "../composer/composer";
 import { useEscape } from "../design/escape";
 import { MessageContext } from "../message/message-context";
-import { hasContent, MessageView } from "../message/message-view";
+import { MessageView } from "../message/message-view";
 import { ChatSession } from "../sync/chat-session";
 import { isBusy } from "../sync/chat-status";
 import type { ChatHistory } from "../sync/history";
-import { type Strings, useStrings } from "../strings";
+import { useStrings } from "../strings";
 import { chatEvents } from "../sync/chat-events";
 import { reconnect } from "../sync/recover";
 import { useSession } from "../sync/use-session";
@@ -47,11 +47,6 @@ const UNKNOWN: Limits = { bodyBytes: Infinity, partBytes: Infinity, parts: Infin
 function marked(ids: ReadonlySet<string>, id: string, isMarked: boolean): ReadonlySet<string> {
   const others = [...ids].filter((one) => one !== id);
   return new Set(isMarked ? [...others, id] : others);
-}
-
-function noteOn(t: Strings["chat"], message: UIMessage, stopped: ReadonlySet<string>): string {
-  if (stopped.has(message.id)) return t.stopped;
-  return message.role === "assistant" && !hasContent(message) ? t.noAnswer : "";
 }
 
 /** Return the connection state to show: that of the answer, or when nothing is wrong with it, that of the events. */
@@ -135,7 +130,7 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
           <CallContext value={calls}><MessageContext value={edits}>
             {messages.map((message) => (
               <MessageView key={message.id} message={message} running={busy && message === last} current={message === last}
-                note={!idle && message === last ? "" : noteOn(t, message, stopped)}
+                stopped={stopped.has(message.id)} settled={idle || message !== last}
                 {...(idle && !open && message === last ? { onRegenerate: retry } : {})} />
             ))}
           </MessageContext></CallContext>

@@ -1,6 +1,7 @@
 import type { UIMessage } from "ai";
 import { memo, type ReactElement } from "react";
 import { useStrings } from "../strings";
+import { EndingNote, endingOf } from "./ending";
 import { AnswerActions } from "./message-actions";
 import { OwnMessage } from "./own-message";
 import { PartView } from "./part-view";
@@ -8,7 +9,7 @@ import { SourceList } from "./source-list";
 import "./message.css";
 
 /** Return whether a message shows anything at all. */
-export function hasContent(message: UIMessage): boolean {
+function hasContent(message: UIMessage): boolean {
   return message.parts.some((part) => (part.type === "text" ? part.text !== "" : part.type !== "step-start"));
 }
 
@@ -23,13 +24,23 @@ interface MessageViewProps {
   running: boolean;
   /** Whether it is the last message. */
   current: boolean;
-  /** How it ended, where that needs saying. */
-  note: string;
+  /** Whether it was stopped here. The server says so in the metadata too, but an older one does not. */
+  stopped: boolean;
+  /** Whether it has come to its end, with no error of it shown elsewhere. */
+  settled: boolean;
   onRegenerate?: () => void;
 }
 
+/** The line that says how an answer ended, where that needs saying. */
+function Outcome({ message, stopped }: Pick<MessageViewProps, "message" | "stopped">): ReactElement | null {
+  const t = useStrings().message;
+  const ending = endingOf(message) ?? (stopped ? { how: "stopped" as const, error: "" } : null);
+  if (ending) return <EndingNote ending={ending} />;
+  return hasContent(message) ? null : <p className="note">{t.noAnswer}</p>;
+}
+
 /** An answer: its parts, its sources, how it ended, and what can be done with it. */
-function Answer({ message, running, current, note, onRegenerate }: MessageViewProps): ReactElement {
+function Answer({ message, running, current, stopped, settled, onRegenerate }: MessageViewProps): ReactElement {
   const t = useStrings().message;
   return (
     <>
@@ -38,7 +49,7 @@ function Answer({ message, running, current, note, onRegenerate }: MessageViewPr
       ))}
       <SourceList parts={message.parts} />
       {running && <span className="cursor" aria-hidden="true" />}
-      {note && <p className="note">{note}</p>}
+      {settled && <Outcome message={message} stopped={stopped} />}
       {isDirect(message) && <p className="note">{t.direct}</p>}
       {!running && <AnswerActions message={message} onRegenerate={onRegenerate} />}
     </>
@@ -59,4 +70,5 @@ function Message(props: MessageViewProps): ReactElement {
 /** A message. Finished ones are not rendered again while the next one streams. */
 export const MessageView = memo(Message, (before, after) =>
   before.message === after.message && before.running === after.running && before.current === after.current &&
-  before.note === after.note && !before.onRegenerate && !after.onRegenerate);
+  before.stopped === after.stopped &&
+  before.settled === after.settled && !before.onRegenerate && !after.onRegenerate);
