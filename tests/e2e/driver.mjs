@@ -6,6 +6,7 @@ import { PATIENCE } from "../patience.mjs";
 import * as approvalScenarios from "./approval-scenarios.mjs";
 import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
 import * as crashScenarios from "./crash-scenarios.mjs";
+import * as listScenarios from "./list-scenarios.mjs";
 import * as markdownScenarios from "./markdown-scenarios.mjs";
 import * as messageScenarios from "./message-scenarios.mjs";
 import * as policyScenarios from "./policy-scenarios.mjs";
@@ -19,7 +20,7 @@ import * as tokenScenarios from "./token-scenarios.mjs";
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
   ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
-  ...settingsScenarios, ...markdownScenarios, ...messageScenarios,
+  ...settingsScenarios, ...markdownScenarios, ...messageScenarios, ...listScenarios,
 };
 
 const ARGS = [

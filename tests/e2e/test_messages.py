@@ -24,3 +24,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.mark.parametrize("scenario", scenario_names("message-scenarios.mjs"))
 def test_messages(browser: Browser, server: Server, scenario: str) -> None:
     browser.play(scenario, server.url + "/")
+
+
+@pytest.mark.parametrize("scenario", scenario_names("list-scenarios.mjs"))
+def test_list(browser: Browser, server: Server, scenario: str) -> None:
+    browser.play(scenario, server.url + "/")
