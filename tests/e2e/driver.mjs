@@ -6,8 +6,10 @@ import { PATIENCE } from "../patience.mjs";
 import * as approvalScenarios from "./approval-scenarios.mjs";
 import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
 import * as crashScenarios from "./crash-scenarios.mjs";
+import * as listScenarios from "./list-scenarios.mjs";
 import * as liveScenarios from "./live-scenarios.mjs";
 import * as markdownScenarios from "./markdown-scenarios.mjs";
+import * as messageScenarios from "./message-scenarios.mjs";
 import * as policyScenarios from "./policy-scenarios.mjs";
 import * as restartScenarios from "./restart-scenarios.mjs";
 import * as resumeScenarios from "./resume-scenarios.mjs";
@@ -20,7 +22,7 @@ import * as tokenScenarios from "./token-scenarios.mjs";
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
   ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
-  ...settingsScenarios, ...markdownScenarios, ...starterScenarios, ...liveScenarios,
+  ...settingsScenarios, ...markdownScenarios, ...starterScenarios, ...liveScenarios, ...messageScenarios, ...listScenarios,
 };
 
 const ARGS = [

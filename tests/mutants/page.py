@@ -78,4 +78,18 @@ MUTANTS = [
         "",
         "e2e/test_page.py::test_live[question_is_answered_in_another_mode]",
     ),
+    Mutant(
+        "an edit is a new message",
+        "web/app/src/chat/chat-view.tsx",
+        "files: message.parts.filter(isFileUIPart), messageId: message.id })",
+        "files: message.parts.filter(isFileUIPart) })",
+        "e2e/test_messages.py::test_messages[edited_message_replaces_what_came_after_it]",
+    ),
+    Mutant(
+        "an answer that ended in a chat that is not shown counts as seen",
+        "web/app/src/list/unread.ts",
+        "now !== null && id !== current && !active && updatedAt >",
+        "now !== null && id === current && !active && updatedAt >",
+        "e2e/test_messages.py::test_list[answers_that_were_not_seen_are_marked]",
+    ),
 ]

@@ -1,6 +1,6 @@
 import { useChat } from "@ai-sdk/react";
 import { type LiveState, NotRecoveredError } from "adkwire";
-import type { FileUIPart, UIMessage } from "ai";
+import { type FileUIPart, isFileUIPart, type UIMessage } from "ai";
 import { type ReactElement, useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { answerBrowserCalls } from "../browser-tools/answer-browser-calls";
 import { CallContext, deliveryOf } from "../calls/call-context";
@@ -8,11 +8,12 @@ import { QuestionStatus } from "../calls/question-status";
 import { useOpenCalls } from "../calls/use-open-calls";
 import { Composer } from "../composer/composer";
 import { useEscape } from "../design/escape";
-import { hasContent, MessageView } from "../message/message-view";
+import { MessageContext } from "../message/message-context";
+import { MessageView } from "../message/message-view";
 import { ChatSession } from "../sync/chat-session";
 import { isBusy } from "../sync/chat-status";
 import type { ChatHistory } from "../sync/history";
-import { type Strings, useStrings } from "../strings";
+import { useStrings } from "../strings";
 import { chatEvents } from "../sync/chat-events";
 import { isLiveElsewhere, reconnect } from "../sync/recover";
 import { useSession } from "../sync/use-session";
@@ -23,6 +24,7 @@ import type { Limits, ServerInfo } from "../transport/server-info";
 import { ConnectionStatus } from "./connection-status";
 import { describeError } from "./describe-error";
 import { ErrorCard } from "./error-card";
+import { JumpButton } from "./jump-button";
 import { LiveStatus, useInterrupted, useNotice } from "./live-status";
 import { AboutGemini, ModeSwitch } from "./mode-switch";
 import { TakeOverDialog } from "./take-over-dialog";
@@ -47,11 +49,6 @@ const UNKNOWN: Limits = { bodyBytes: Infinity, partBytes: Infinity, parts: Infin
 function marked(ids: ReadonlySet<string>, id: string, isMarked: boolean): ReadonlySet<string> {
   const others = [...ids].filter((one) => one !== id);
   return new Set(isMarked ? [...others, id] : others);
-}
-
-function noteOn(t: Strings["chat"], message: UIMessage, stopped: ReadonlySet<string>): string {
-  if (stopped.has(message.id)) return t.stopped;
-  return message.role === "assistant" && !hasContent(message) ? t.noAnswer : "";
 }
 
 /** Return the connection state to show: that of the answer, or when nothing is wrong with it, that of the events. */
@@ -111,7 +108,7 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     if (follower.runsBrowserCalls) answerBrowserCalls(chat).catch(setFailure);
   }, [chat, follower]);
   const { browserTools, asked, open } = useOpenCalls(last, info, (idle || live) && answerable, runOffered);
-  const { box, content, onScroll, stick } = useStickToBottom();
+  const { box, content, onScroll, away, stick, jump } = useStickToBottom();
   useEscape(answering, live ? () => void session.interrupt().then(showInterrupted, setFailure) : stop);
 
   const send = (text: string, files: FileUIPart[]): void => {
@@ -130,6 +127,15 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     setContested(null);
     setReturned({ ...message });
   };
+  // A live conversation goes on: nothing of it is rewound.
+  const canEdit = !busy && !stopping && !live;
+  const edits = useMemo(() => ({
+    onEdit: canEdit ? (message: UIMessage, text: string): void => {
+      setFailure(null);
+      stick();
+      chat.sendMessage({ text, files: message.parts.filter(isFileUIPart), messageId: message.id }).catch(setFailure);
+    } : null,
+  }), [chat, canEdit, stick]);
   const retry = (): void => {
     const isReconnect = failure ?? (error && describeError(error).remedy !== "retry");
     setFailure(null);
@@ -151,17 +157,18 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
       <div className="transcript" ref={box} onScroll={onScroll}>
         <div className="column" ref={content} role="log" aria-live="polite" aria-busy={answering} aria-label={t.conversation}>
           {messages.length === 0 && <Welcome info={info} onChoose={(text) => send(text, [])} />}
-          <CallContext value={calls}>
+          <CallContext value={calls}><MessageContext value={edits}>
             {messages.map((message) => (
               <MessageView key={message.id} message={message} running={answering && message === last} current={message === last}
-                note={!idle && message === last ? "" : noteOn(t, message, stopped)}
+                stopped={stopped.has(message.id)} settled={idle || message !== last}
                 {...(idle && !open && !live && message === last ? { onRegenerate: retry } : {})} />
             ))}
-          </CallContext>
+          </MessageContext></CallContext>
           {answering && last?.role !== "assistant" && <p className="waiting" role="status">{t.thinking}</p>}
           {error && <ErrorCard error={error} onRetry={retry} />}
         </div>
       </div>
+      {away && <JumpButton growing={answering} onJump={jump} />}
       <LiveStatus state={live ? liveState : null} interrupted={interrupted} notice={live ? notice : null} />
       <QuestionStatus asked={asked} />
       <Composer busy={answering || stopping} stopping={stopping} asked={asked.length > 0} limits={info?.limits ?? UNKNOWN} returned={returned}

@@ -1,4 +1,4 @@
-import { type RefObject, useCallback, useEffect, useRef } from "react";
+import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
 
 const NEAR_PX = 80;
 
@@ -6,7 +6,12 @@ interface StickToBottom {
   box: RefObject<HTMLDivElement | null>;
   content: RefObject<HTMLDivElement | null>;
   onScroll: () => void;
+  /** True while the user has scrolled up, away from the end. */
+  away: boolean;
+  /** Keep the end in view from the next change on. */
   stick: () => void;
+  /** Scroll to the end at once, and keep it in view. */
+  jump: () => void;
 }
 
 /** Keep the end of the content in view while it grows, unless the user has scrolled up. */
@@ -15,6 +20,7 @@ export function useStickToBottom(): StickToBottom {
   const content = useRef<HTMLDivElement>(null);
   const sticking = useRef(true);
   const lastTop = useRef(0);
+  const [away, setAway] = useState(false);
   const onScroll = useCallback(() => {
     const node = box.current;
     if (!node) return;
@@ -22,9 +28,15 @@ export function useStickToBottom(): StickToBottom {
     // Only scrolling up lets go: the distance to the end also grows with the content.
     sticking.current = near || (sticking.current && node.scrollTop >= lastTop.current);
     lastTop.current = node.scrollTop;
+    setAway(!sticking.current);
   }, []);
   const stick = useCallback(() => {
     sticking.current = true;
+  }, []);
+  const jump = useCallback(() => {
+    sticking.current = true;
+    setAway(false);
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
   }, []);
   useEffect(() => {
     const follow = new ResizeObserver(() => {
@@ -33,5 +45,5 @@ export function useStickToBottom(): StickToBottom {
     for (const node of [box.current, content.current]) if (node) follow.observe(node);
     return () => follow.disconnect();
   }, []);
-  return { box, content, onScroll, stick };
+  return { box, content, onScroll, away, stick, jump };
 }

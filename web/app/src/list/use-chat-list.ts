@@ -6,6 +6,8 @@ import { request } from "../transport/request";
 export interface ChatSummary {
   id: string;
   title: string;
+  /** When the chat last changed, as an ISO time in UTC: these compare as strings. */
+  updatedAt: string;
   active: boolean;
   pending: number;
 }

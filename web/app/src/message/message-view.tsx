@@ -1,19 +1,16 @@
-import { isTextUIPart, type UIMessage } from "ai";
+import type { UIMessage } from "ai";
 import { memo, type ReactElement } from "react";
-import { CopyButton } from "../design/copy-button";
-import { IconButton } from "../design/icon-button";
 import { useStrings } from "../strings";
+import { EndingNote, endingOf } from "./ending";
+import { AnswerActions } from "./message-actions";
+import { OwnMessage } from "./own-message";
 import { PartView } from "./part-view";
 import { SourceList } from "./source-list";
 import "./message.css";
 
 /** Return whether a message shows anything at all. */
-export function hasContent(message: UIMessage): boolean {
+function hasContent(message: UIMessage): boolean {
   return message.parts.some((part) => (part.type === "text" ? part.text !== "" : part.type !== "step-start"));
-}
-
-function textOf(message: UIMessage): string {
-  return message.parts.filter(isTextUIPart).map((part) => part.text).filter(Boolean).join("\n\n");
 }
 
 /** Return whether the model itself answered, without the agent. */
@@ -27,35 +24,45 @@ interface MessageViewProps {
   running: boolean;
   /** Whether it is the last message. */
   current: boolean;
-  /** How it ended, where that needs saying. */
-  note: string;
+  /** Whether it was stopped here. The server says so in the metadata too, but an older one does not. */
+  stopped: boolean;
+  /** Whether it has come to its end, with no error of it shown elsewhere. */
+  settled: boolean;
   onRegenerate?: () => void;
 }
 
-/** The buttons below a message. */
-function MessageActions({ message, onRegenerate }: Pick<MessageViewProps, "message" | "onRegenerate">): ReactElement {
+/** The line that says how an answer ended, where that needs saying. */
+function Outcome({ message, stopped }: Pick<MessageViewProps, "message" | "stopped">): ReactElement | null {
   const t = useStrings().message;
-  return (
-    <div className="actions">
-      {textOf(message) && <CopyButton label={t.copyMessage} text={() => textOf(message)} />}
-      {onRegenerate && <IconButton className="quiet" icon="retry" label={t.regenerate} onClick={onRegenerate} />}
-    </div>
-  );
+  const ending = endingOf(message) ?? (stopped ? { how: "stopped" as const, error: "" } : null);
+  if (ending) return <EndingNote ending={ending} />;
+  return hasContent(message) ? null : <p className="note">{t.noAnswer}</p>;
 }
 
-function Message({ message, running, current, note, onRegenerate }: MessageViewProps): ReactElement {
+/** An answer: its parts, its sources, how it ended, and what can be done with it. */
+function Answer({ message, running, current, stopped, settled, onRegenerate }: MessageViewProps): ReactElement {
   const t = useStrings().message;
-  const mine = message.role === "user";
   return (
-    <article className={`message ${message.role}`} aria-label={mine ? t.you : t.agent}>
+    <>
       {message.parts.map((part, index) => (
-        <PartView key={index} message={message} part={part} running={running} current={current} />
+        <PartView key={index} id={`${message.id}/${index}`} message={message} part={part} running={running} current={current} />
       ))}
       <SourceList parts={message.parts} />
       {running && <span className="cursor" aria-hidden="true" />}
-      {note && <p className="note">{note}</p>}
+      {settled && <Outcome message={message} stopped={stopped} />}
       {isDirect(message) && <p className="note">{t.direct}</p>}
-      {!mine && !running && <MessageActions message={message} {...(onRegenerate ? { onRegenerate } : {})} />}
+      {!running && <AnswerActions message={message} onRegenerate={onRegenerate} />}
+    </>
+  );
+}
+
+function Message(props: MessageViewProps): ReactElement {
+  const t = useStrings().message;
+  const { message } = props;
+  const mine = message.role === "user";
+  return (
+    <article className={`message ${message.role}`} aria-label={mine ? t.you : t.agent}>
+      {mine ? <OwnMessage message={message} /> : <Answer {...props} />}
     </article>
   );
 }
@@ -63,4 +70,5 @@ function Message({ message, running, current, note, onRegenerate }: MessageViewP
 /** A message. Finished ones are not rendered again while the next one streams. */
 export const MessageView = memo(Message, (before, after) =>
   before.message === after.message && before.running === after.running && before.current === after.current &&
-  before.note === after.note && !before.onRegenerate && !after.onRegenerate);
+  before.stopped === after.stopped &&
+  before.settled === after.settled && !before.onRegenerate && !after.onRegenerate);

@@ -10,8 +10,13 @@ function isSource(part: UIMessage["parts"][number]): part is Source {
 }
 
 function SourceLink({ source }: { source: Source }): ReactElement {
-  if (source.type === "source-document") return <span>{source.title}</span>;
-  return <ExternalLink url={source.url}>{source.title ?? source.url}</ExternalLink>;
+  if (source.type === "source-document") return <span className="source"><span>{source.title}</span></span>;
+  const host = URL.parse(source.url)?.host;
+  return (
+    <ExternalLink className="source" url={source.url}>
+      <span>{source.title ?? source.url}</span>{source.title && host && <> <span className="host">{host}</span></>}
+    </ExternalLink>
+  );
 }
 
 /** The sources of an answer. */

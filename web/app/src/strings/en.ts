@@ -1,6 +1,10 @@
 const megabytes = new Intl.NumberFormat("en", { style: "unit", unit: "megabyte", maximumSignificantDigits: 3 });
 const number = new Intl.NumberFormat("en");
 
+function duration(seconds: number): string {
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
 /** Everything that the page says, in English. One section for each folder. A translation has the same shape. */
 export const en = {
   common: {
@@ -27,6 +31,23 @@ export const en = {
     untitled: "Untitled chat",
     running: "running",
     waiting: "waiting for you",
+    unread: "unread",
+    today: "Today",
+    yesterday: "Yesterday",
+    lastWeek: "Last 7 days",
+    earlier: "Earlier",
+    search: "Search chats",
+    found: (count: number) => (count === 0 ? "No chat has such a title." : `${count} found`),
+    rename: (title: string) => `Rename ${title}`,
+    renameHint: "Rename (F2)",
+    newTitle: "New title",
+    notRenamed: (reason: string) => `The chat was not renamed: ${reason}`,
+    clear: "Clear history",
+    clearTitle: "Delete all chats?",
+    clearText: "All your chats and their messages are deleted from the server, also those that are waiting for you. This cannot be undone.",
+    clearAll: "Delete all chats",
+    clearing: "Deleting...",
+    notCleared: (reason: string) => `Not all chats were deleted: ${reason}`,
     delete: (title: string) => `Delete ${title}`,
     reallyDelete: (title: string) => `Really delete ${title}`,
     confirmDelete: "Delete?",
@@ -35,8 +56,7 @@ export const en = {
     conversation: "Conversation",
     loading: "Loading the chat...",
     thinking: "Thinking",
-    stopped: "Stopped",
-    noAnswer: "No answer",
+    jump: "Jump to the latest",
     welcome: "Welcome",
     welcomeTitle: "What can I do for you?",
     welcomeDemo: "Write something below, drop an image, or start with one of these.",
@@ -141,8 +161,15 @@ export const en = {
     agent: "Agent",
     thinking: "Thinking...",
     thoughts: "Thoughts",
+    thoughtFor: (seconds: number) => (seconds < 1 ? "Thought for a moment" : `Thought for ${duration(seconds)}`),
+    ended: { stopped: "Stopped", interrupted: "Interrupted", failed: "This answer failed." },
+    noAnswer: "No answer",
     regenerate: "Regenerate",
     copyMessage: "Copy message",
+    edit: "Edit",
+    editedText: "Your text",
+    editHint: "What came after it is replaced.",
+    update: "Update",
     copyCode: "Copy code",
     code: "Code",
     taskDone: "done",
@@ -150,6 +177,9 @@ export const en = {
     direct: "Gemini direct",
     sources: "Sources",
     picture: "Image from the conversation",
+    pictureFile: (mediaType: string) => `image.${mediaType.slice("image/".length)}`,
+    enlarge: (name: string) => `Enlarge: ${name}`,
+    savePicture: "Save image",
     save: (name: string) => `Save ${name}`,
     imageNotLoaded: (text: string) => `Image: ${text}`,
     leaveTitle: "Open this link?",

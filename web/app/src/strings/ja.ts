@@ -3,6 +3,10 @@ import type { Strings } from "./en";
 const megabytes = new Intl.NumberFormat("ja", { style: "unit", unit: "megabyte", maximumSignificantDigits: 3 });
 const number = new Intl.NumberFormat("ja");
 
+function duration(seconds: number): string {
+  return seconds < 60 ? `${seconds} 秒` : `${Math.floor(seconds / 60)} 分 ${seconds % 60} 秒`;
+}
+
 /** Everything that the page says, in Japanese. */
 export const ja: Strings = {
   common: {
@@ -29,6 +33,23 @@ export const ja: Strings = {
     untitled: "無題のチャット",
     running: "実行中",
     waiting: "回答待ち",
+    unread: "未読",
+    today: "今日",
+    yesterday: "昨日",
+    lastWeek: "過去 7 日間",
+    earlier: "それ以前",
+    search: "チャットを検索",
+    found: (count) => (count === 0 ? "該当するチャットはありません。" : `${count} 件見つかりました`),
+    rename: (title) => `「${title}」の名前を変更`,
+    renameHint: "名前を変更 (F2)",
+    newTitle: "新しい名前",
+    notRenamed: (reason) => `チャットの名前を変更できませんでした: ${reason}`,
+    clear: "履歴を消去",
+    clearTitle: "すべてのチャットを削除しますか?",
+    clearText: "回答待ちのものも含め、すべてのチャットとメッセージがサーバーから削除されます。元に戻すことはできません。",
+    clearAll: "すべて削除",
+    clearing: "削除しています...",
+    notCleared: (reason) => `一部のチャットを削除できませんでした: ${reason}`,
     delete: (title) => `「${title}」を削除`,
     reallyDelete: (title) => `「${title}」を本当に削除`,
     confirmDelete: "削除する?",
@@ -37,8 +58,7 @@ export const ja: Strings = {
     conversation: "会話",
     loading: "チャットを読み込んでいます...",
     thinking: "考えています",
-    stopped: "停止しました",
-    noAnswer: "回答なし",
+    jump: "最新のメッセージへ移動",
     welcome: "ようこそ",
     welcomeTitle: "何をお手伝いしましょうか?",
     welcomeDemo: "下にメッセージを入力するか、画像をドロップするか、次の例から始めてください。",
@@ -142,8 +162,15 @@ export const ja: Strings = {
     agent: "エージェント",
     thinking: "考えています...",
     thoughts: "思考の過程",
+    thoughtFor: (seconds) => (seconds < 1 ? "少し考えました" : `${duration(seconds)}考えました`),
+    ended: { stopped: "停止しました", interrupted: "中断されました", failed: "回答に失敗しました。" },
+    noAnswer: "回答なし",
     regenerate: "もう一度生成",
     copyMessage: "メッセージをコピー",
+    edit: "編集",
+    editedText: "編集するテキスト",
+    editHint: "これより後のやり取りは置き換えられます。",
+    update: "更新",
     copyCode: "コードをコピー",
     code: "コード",
     taskDone: "完了",
@@ -151,6 +178,9 @@ export const ja: Strings = {
     direct: "Gemini direct",
     sources: "出典",
     picture: "会話の画像",
+    pictureFile: (mediaType) => `image.${mediaType.slice("image/".length)}`,
+    enlarge: (name) => `拡大: ${name}`,
+    savePicture: "画像を保存",
     save: (name) => `${name} を保存`,
     imageNotLoaded: (text) => `画像: ${text}`,
     leaveTitle: "このリンクを開きますか?",
