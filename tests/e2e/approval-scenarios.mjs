@@ -224,19 +224,19 @@ export async function answers_by_keyboard_only({ page, url, mode }) {
   assert.match(await focused(), /^2 answers are needed/);
   await page.keyboard.press("Enter");
   const order = [];
-  for (let step = 0; step < 4; step++) {
+  for (let step = 0; step < 5; step++) {
     await page.keyboard.press("Tab");
     order.push(await focused());
   }
   const reason = "Reason to deny process_payment, optional";
-  assert.deepEqual(order, ["Arguments of process_payment", "Approve", "Deny", reason]);
+  assert.deepEqual(order, ["Edit", "Arguments of process_payment", "Approve", "Deny", reason]);
   await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("Shift+Tab");
   await page.keyboard.press("Enter");
   await chat.cards.nth(1).waitFor({ state: "detached" });
   await page.keyboard.press("Enter");
   assert.equal(await chat.cards.count(), 1, "an Enter too many answered the next card");
-  for (let step = 0; step < 4; step++) await page.keyboard.press("Tab");
+  for (let step = 0; step < 5; step++) await page.keyboard.press("Tab");
   assert.equal(await focused(), reason);
   await page.keyboard.type("not Bob");
   await page.keyboard.press("Enter");
@@ -360,7 +360,10 @@ export async function card_hides_nothing_and_runs_nothing({ page, url }) {
   assert.deepEqual(JSON.parse(shown), input);
   assert.ok(shown.includes("Bob\\u202egnirts\\u200b"), shown.slice(0, 200));
   await chat.cards.getByText("<b>bold</b>").waitFor();
-  assert.deepEqual(JSON.parse(await chat.cards.getByLabel("Details").innerText()), { limit: 3 });
+  await chat.cards.getByRole("button", { name: "Edit" }).click();
+  // What a text field would hide is edited as JSON.
+  assert.equal(await chat.cards.getByRole("textbox", { name: "Arguments of wire_money" }).inputValue(), shown);
+  assert.equal(await chat.cards.getByRole("textbox", { name: "limit" }).inputValue(), "3");
   assert.equal(await chat.cards.locator("img, b").count(), 0);
   assert.equal(await chat.log.locator(".json-card").count(), 0);
   await chat.assertFits();

@@ -147,7 +147,7 @@ export async function time_zone_is_told_without_asking({ page, context, url, mod
 export async function three_kinds_of_call_in_one_step({ page, url, mode }) {
   const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 5 to Eve, what time is it and weather in Paris");
-  await chat.call("get_timezone").getByText("local_time").waitFor();
+  await chat.call("get_timezone").getByText("local_time").waitFor({ state: "attached" });
   assert.equal(await chat.state("get_timezone"), "done");
   assert.equal(await chat.state("get_weather"), "done");
   await assertQuiet(page, posts, 1);
@@ -253,7 +253,7 @@ export async function call_in_a_replayed_answer_is_not_run_again({ page, context
 export async function output_already_given_is_taken_along({ page, url, mode }) {
   const { chat, posts } = await open({ page, url, mode });
   await chat.askFor("pay 5 to Eve and what time is it");
-  await chat.call("get_timezone").getByText("local_time").waitFor();
+  await chat.call("get_timezone").getByText("local_time").waitFor({ state: "attached" });
   await chat.write("weather in Oslo");
   await chat.says(/Oslo/);
   await assertQuiet(page, posts, 2);

@@ -93,6 +93,12 @@ def echo_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def form_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serve(str(HERE / "form_agent.py"), cwd=tmp_path_factory.mktemp("form")) as running:
+        yield running
+
+
 def grouped(*files: str) -> list[ParameterSet]:
     """Every scenario of these files, dealt out to the groups, whose number comes first in its name."""
     names = [name for file in files for name in scenario_names(file)]
@@ -128,6 +134,11 @@ def test_policy(browser: Browser, ruled_server: Server, scenario: str) -> None:
 @pytest.mark.parametrize("scenario", scenario_names("markdown-scenarios.mjs"))
 def test_markdown(browser: Browser, echo_server: Server, scenario: str) -> None:
     browser.play(scenario, echo_server.url + "/")
+
+
+@pytest.mark.parametrize("scenario", scenario_names("form-scenarios.mjs"))
+def test_form(browser: Browser, form_server: Server, scenario: str) -> None:
+    browser.play(scenario, form_server.url + "/")
 
 
 def test_a_question_outlives_the_server(browser: Browser, tmp_path: Path) -> None:

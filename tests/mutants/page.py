@@ -30,6 +30,20 @@ MUTANTS = [
         "e2e/test_page.py::test_policy[question_with_a_hint_expires]",
     ),
     Mutant(
+        "an approval leaves out the payload that the person filled in",
+        "web/app/src/calls/approval-card.tsx",
+        "...(answer !== undefined ? { payload: answer } : {})",
+        "...(answer === null ? { payload: answer } : {})",
+        "e2e/test_page.py::test_form[payload_is_chosen_by_the_person]",
+    ),
+    Mutant(
+        "what a person typed is rounded",
+        "web/app/src/calls/form-fields.ts",
+        "return NUMBER.test(text) ? { json: text }",
+        "return NUMBER.test(text) ? { json: String(Number(text)) }",
+        "e2e/test_page.py::test_form[payload_is_chosen_by_the_person]",
+    ),
+    Mutant(
         "a link of the model leaves without a question",
         "web/app/src/message/external-link.tsx",
         "    event.preventDefault();\n    ask(address);\n",

@@ -1,11 +1,16 @@
 import type { UIMessage } from "ai";
 import type { ToolPart } from "../transport/tool-part";
 
+/** Which later calls an approval covers, too. */
+export type Scope = "once" | "chat" | "always";
+
 /** The data of the `data-approval` part that comes with a question. */
 export interface ApprovalDetails {
   hint?: string;
   payload?: unknown;
   expiresAt?: string;
+  /** The scopes that an approval may have. */
+  scopes?: Scope[];
   /** The arguments as the user changed them. */
   edited?: unknown;
 }

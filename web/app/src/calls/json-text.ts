@@ -23,3 +23,24 @@ const escaped = (character: string): string =>
 export function exactJson(value: unknown): string {
   return (JSON.stringify(value, null, 2) ?? strings().calls.nothing).replace(INVISIBLE, escaped);
 }
+
+/** Return whether a text has characters that nobody would see in a text field. */
+export function hidesCharacters(text: string): boolean {
+  return text.replaceAll("\n", "").search(INVISIBLE) !== -1;
+}
+
+/** Return whether a value has whole numbers that JavaScript may have rounded. */
+export function isRounded(value: unknown): boolean {
+  if (typeof value === "number") return Math.abs(value) > Number.MAX_SAFE_INTEGER;
+  return typeof value === "object" && value !== null && Object.values(value).some(isRounded);
+}
+
+const LONGEST_WORDS = 80;
+
+/** Return the plain values in a call's input, in one line: what the call is about, in a few words. */
+export function inShort(input: unknown): string {
+  const values = typeof input === "object" && input !== null ? Object.values(input) : [input];
+  const plain = values.filter((value) => ["string", "number", "boolean"].includes(typeof value) && value !== "");
+  const line = plain.map((value) => String(value).slice(0, LONGEST_WORDS)).join(", ").replaceAll("\n", " ").replace(INVISIBLE, escaped);
+  return line.length > LONGEST_WORDS ? `${line.slice(0, LONGEST_WORDS)}...` : line;
+}

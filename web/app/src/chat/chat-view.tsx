@@ -3,6 +3,7 @@ import { type LiveState, NotRecoveredError } from "adkwire";
 import { type FileUIPart, isFileUIPart, type UIMessage } from "ai";
 import { type ReactElement, useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { answerBrowserCalls } from "../browser-tools/answer-browser-calls";
+import { Answers, type CallAnswer } from "../calls/answers";
 import { CallContext, deliveryOf } from "../calls/call-context";
 import { QuestionStatus } from "../calls/question-status";
 import { useOpenCalls } from "../calls/use-open-calls";
@@ -21,6 +22,7 @@ import { useStop } from "../sync/use-stop";
 import { type Connection, useStreamConnection, useOnline } from "../transport/connection";
 import type { PageMode } from "../transport/page-mode";
 import type { Limits, ServerInfo } from "../transport/server-info";
+import type { ToolPart } from "../transport/tool-part";
 import { ConnectionStatus } from "./connection-status";
 import { describeError } from "./describe-error";
 import { ErrorCard } from "./error-card";
@@ -81,6 +83,7 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
     onNotice: showNotice,
   }));
   const { chat, follower } = session;
+  const [answers] = useState(() => new Answers(chat, follower, (...verdict) => session.answer(...verdict)));
   const { messages, status, error: answerError } = useChat({ chat, throttle: RENDER_EVERY_MS });
   // The dialog is about this one.
   const error = (answerError && isLiveElsewhere(answerError) ? null : answerError) ?? failure;
@@ -104,10 +107,10 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
   const last = messages.at(-1);
   const runOffered = useCallback((event?: Event) => {
     // The tab that began a run runs its browser calls, until the user focuses another one.
-    follower.runsBrowserCalls ||= event !== undefined;
+    follower.runsBrowserCalls ||= event !== undefined || answers.hasPosted;
     if (follower.runsBrowserCalls) answerBrowserCalls(chat).catch(setFailure);
-  }, [chat, follower]);
-  const { browserTools, asked, open } = useOpenCalls(last, info, (idle || live) && answerable, runOffered);
+  }, [chat, follower, answers]);
+  const { asked, open, browserTools, schemas, twins } = useOpenCalls(last, info, (idle || live) && answerable, runOffered);
   const { box, content, onScroll, away, stick, jump } = useStickToBottom();
   useEscape(answering, live ? () => void session.interrupt().then(showInterrupted, setFailure) : stop);
 
@@ -144,13 +147,15 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
   };
   const delivery = deliveryOf(status, connection);
   const calls = useMemo(() => ({
-    browserTools, answerable, delivery,
-    onAnswer: (id: string, approved: boolean, reason: string): void => {
+    browserTools, schemas, twins, answerable, delivery,
+    onAnswer: (call: ToolPart, answer: CallAnswer): Promise<void> => {
       setFailure(null);
-      void session.answer(id, approved, reason);
+      return answers.give(call, answer);
     },
+    isRetryable: (call: ToolPart) => answers.isRetryable(call),
+    onRetry: (call: ToolPart) => answers.retry(call),
     onCheck: () => follower.check(),
-  }), [session, follower, browserTools, answerable, delivery]);
+  }), [answers, follower, browserTools, schemas, twins, answerable, delivery]);
 
   return (
     <main className="chat">
