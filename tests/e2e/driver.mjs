@@ -7,6 +7,7 @@ import * as approvalScenarios from "./approval-scenarios.mjs";
 import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
 import * as crashScenarios from "./crash-scenarios.mjs";
 import * as formScenarios from "./form-scenarios.mjs";
+import * as grantScenarios from "./grant-scenarios.mjs";
 import * as markdownScenarios from "./markdown-scenarios.mjs";
 import * as policyScenarios from "./policy-scenarios.mjs";
 import * as restartScenarios from "./restart-scenarios.mjs";
@@ -19,7 +20,7 @@ import * as tokenScenarios from "./token-scenarios.mjs";
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
   ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
-  ...settingsScenarios, ...markdownScenarios, ...formScenarios,
+  ...settingsScenarios, ...markdownScenarios, ...formScenarios, ...grantScenarios,
 };
 
 const ARGS = [
