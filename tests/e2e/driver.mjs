@@ -7,6 +7,7 @@ import * as approvalScenarios from "./approval-scenarios.mjs";
 import * as browserToolScenarios from "./browser-tool-scenarios.mjs";
 import * as crashScenarios from "./crash-scenarios.mjs";
 import * as formScenarios from "./form-scenarios.mjs";
+import * as grantScenarios from "./grant-scenarios.mjs";
 import * as listScenarios from "./list-scenarios.mjs";
 import * as liveScenarios from "./live-scenarios.mjs";
 import * as markdownScenarios from "./markdown-scenarios.mjs";
@@ -23,7 +24,7 @@ import * as tokenScenarios from "./token-scenarios.mjs";
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
   ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
-  ...settingsScenarios, ...markdownScenarios, ...starterScenarios, ...liveScenarios, ...messageScenarios, ...listScenarios, ...formScenarios,
+  ...settingsScenarios, ...markdownScenarios, ...starterScenarios, ...liveScenarios, ...messageScenarios, ...listScenarios, ...formScenarios, ...grantScenarios,
 };
 
 const ARGS = [

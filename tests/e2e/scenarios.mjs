@@ -38,6 +38,7 @@ export async function tool_card_with_output({ page, url }) {
     const card = answer.locator("details.tool-card");
     assert.equal(await card.locator("summary code").innerText(), "get_weather");
     assert.equal(await card.locator(".state").innerText(), "done");
+    await card.locator("summary").click();
     const input = JSON.parse(await card.getByLabel("Input").innerText());
     const output = JSON.parse(await card.getByLabel("Output").innerText());
     assert.deepEqual(Object.keys(output).sort(), ["condition", "humidity", "location", "temperature"]);

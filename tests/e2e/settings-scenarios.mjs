@@ -138,3 +138,37 @@ export async function everybody_can_use_the_page_by_night_on_a_phone({ page, url
   await chat.list.getByRole("link").first().waitFor();
   await assertAccessible(page, "dark, menu");
 }
+
+export async function standing_answers_are_listed_and_taken_back({ page, url }) {
+  const hostile = "<img src=x onerror=alert(1)>";
+  let grants = [
+    { id: 3, tool: "process_payment", scope: "always", sameArguments: true, input: { to: hostile }, at: "2026-11-16T00:04:56.954Z" },
+    { id: 2, tool: "get_location", scope: "chat", sameArguments: false, chat: "c1", chatTitle: hostile, at: "2026-11-15T00:04:56.954Z" },
+  ];
+  await page.route("**/api/grants", (route) => route.fulfill({ json: { grants, next: 2 } }));
+  await page.route("**/api/grants?before=2", (route) => route.fulfill({
+    json: { grants: [{ id: 1, tool: "old_tool", scope: "always", sameArguments: true }] },
+  }));
+  await page.route(/\/api\/grants\/\d+$/, (route) => {
+    assert.equal(route.request().method(), "DELETE");
+    grants = grants.filter(({ id }) => !route.request().url().endsWith(`/${id}`));
+    return route.fulfill({ status: 204 });
+  });
+  await page.setViewportSize({ width: 360, height: 740 });
+  const chat = await new ChatPage({ page, url }).open();
+  const dialog = await openSettings(page);
+  await dialog.getByRole("button", { name: "Show standing answers" }).click();
+  const rows = dialog.getByRole("list", { name: "Standing answers" }).getByRole("listitem");
+  await rows.nth(1).waitFor();
+  assert.match(await rows.nth(0).innerText(), /process_payment.*in all chats.*since Nov 16, 2026/s);
+  assert.match(await rows.nth(1).innerText(), /get_location.*in the chat <img src=x/s);
+  await dialog.getByRole("button", { name: "Show more" }).click();
+  await rows.nth(2).waitFor();
+  await assertAccessible(page, "standing answers");
+  await chat.assertFits();
+  assert.equal(await dialog.locator("img").count(), 0);
+  await dialog.getByRole("button", { name: "Take back get_location" }).press("Enter");
+  await rows.filter({ hasText: "get_location" }).waitFor({ state: "detached" });
+  assert.equal(await rows.count(), 2);
+  assert.deepEqual(grants.map(({ id }) => id), [3]);
+}

@@ -4,6 +4,7 @@ import { Modal } from "../design/modal";
 import { type Strings, useStrings } from "../strings";
 import type { ServerInfo } from "../transport/server-info";
 import { Appearance } from "./appearance";
+import { StandingAnswers } from "./standing-answers";
 import "./settings.css";
 
 /** What the sections of the settings may need. */
@@ -22,6 +23,7 @@ interface Section {
 /** The sections, from top to bottom. A new one is a component in this folder and a row here. */
 const SECTIONS: Section[] = [
   { id: "appearance", title: (t) => t.settings.appearance, Content: Appearance },
+  { id: "standing-answers", title: (t) => t.settings.standingAnswers, Content: StandingAnswers },
 ];
 
 /** The button in the header, and the dialog that it opens. */
