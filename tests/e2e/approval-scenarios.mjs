@@ -1,7 +1,7 @@
 // Calls that ask a person first. One exported function per scenario, as in scenarios.mjs.
 import assert from "node:assert/strict";
 import { ChatPage } from "./chat-page.mjs";
-import { assertQuiet, assertReloadsTheSame, calls, open } from "./gate-page.mjs";
+import { assertQuiet, assertReloadsTheSame, calls, open, reloadWithQuestions } from "./gate-page.mjs";
 
 const FAILED = /status of 500/;
 
@@ -96,8 +96,7 @@ export async function card_that_waits_survives_a_reload({ page, url, mode }) {
   const before = await chat.transcript();
   const row = chat.list.getByRole("listitem").filter({ hasText: "waiting for you" });
   await row.first().waitFor();
-  await page.reload();
-  await chat.cards.nth(1).waitFor();
+  await reloadWithQuestions(chat, 2);
   assert.deepEqual(await chat.transcript(), before);
   await assertQuiet(page, posts, 1);
   await chat.approve();

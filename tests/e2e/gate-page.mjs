@@ -28,6 +28,27 @@ export async function calls(chat, tool) {
   return messages.flatMap((message) => message.parts).filter((part) => part.type === `tool-${tool}`);
 }
 
+/** Resolves when the next live socket of a page has brought so many questions: it rejoins a turn from its beginning. */
+function questionsAgain(page, count) {
+  return new Promise((resolve) => page.once("websocket", (socket) => {
+    let asked = 0;
+    socket.on("framereceived", ({ payload }) => {
+      asked += String(payload).includes('"tool-approval-request"') ? 1 : 0;
+      if (asked === count) resolve();
+    });
+  }));
+}
+
+/** Reloads a page on which questions wait. */
+export async function reloadWithQuestions(chat, count) {
+  const asked = chat.mode === "Live" ? questionsAgain(chat.page, count) : undefined;
+  await chat.page.reload();
+  await asked;
+  await chat.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  await chat.cards.nth(count - 1).waitFor();
+  await chat.idle();
+}
+
 /** The page shows after a reload what it showed before. */
 export async function assertReloadsTheSame(chat) {
   const before = await chat.transcript();

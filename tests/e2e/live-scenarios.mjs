@@ -1,8 +1,8 @@
 // The live mode, typed. One exported function per scenario, as in scenarios.mjs.
 import assert from "node:assert/strict";
 import { assertAccessible } from "./axe.mjs";
-import { ChatPage } from "./chat-page.mjs";
-import { calls, open } from "./gate-page.mjs";
+import { ChatPage, upTo } from "./chat-page.mjs";
+import { allowLocation, calls, countLocating, open } from "./gate-page.mjs";
 
 export async function live_turn_is_typed_and_its_states_are_shown({ page, url }) {
   const { chat } = await open({ page, url, mode: "Live" });
@@ -175,4 +175,53 @@ export async function everybody_can_use_live_by_night_on_a_phone({ page, context
   await page.setViewportSize({ width: 360, height: 740 });
   await page.addInitScript(() => localStorage.setItem("adkwire-density", "compact"));
   return liveStates({ page, context, url }, assertAccessible);
+}
+
+export async function two_live_windows_are_in_step({ page, context, url }) {
+  await allowLocation(context);
+  const { chat } = await open({ page, url, mode: "Live" });
+  await chat.ask("weather in Bern");
+  const other = await context.newPage();
+  const located = [await countLocating(page), await countLocating(other)];
+  await page.reload();
+  const beside = await new ChatPage({ page: other, url }).open(`#/c/${chat.chatId}`);
+  await beside.liveState.getByText("Listening").waitFor();
+  await chat.askFor("where am I");
+  await beside.cards.waitFor();
+  await beside.approve();
+  for (const window of [chat, beside]) await window.says(/35\.68123/);
+  assert.deepEqual([await located[0](), await located[1]()], [1, 0]);
+  await beside.write("count to 20");
+  for (const window of [chat, beside]) {
+    await window.answers.nth(2).waitFor();
+    await window.hears(20);
+    await window.idle();
+  }
+  assert.deepEqual(await beside.transcript(), await chat.transcript());
+  assert.equal((await chat.history()).messages.length, 6);
+}
+
+export async function failed_live_turn_is_sent_again({ page, url }) {
+  const { chat } = await open({ page, url, mode: "Live" });
+  await chat.write("fail");
+  await chat.alert.getByRole("button", { name: "Retry" }).click();
+  await page.getByRole("article", { name: "You" }).nth(1).waitFor();
+  await chat.idle();
+  await chat.alert.waitFor();
+  await chat.ask("weather in Lima");
+  const asked = (await chat.history()).messages.filter((message) => message.role === "user");
+  assert.deepEqual(asked.map((message) => message.parts[0].text), ["fail", "fail", "weather in Lima"]);
+}
+
+export async function leaving_a_live_chat_does_not_end_its_answer({ page, url }) {
+  const { chat } = await open({ page, url, mode: "Live" });
+  await chat.write("count to 60");
+  await chat.hears(5);
+  const id = chat.chatId;
+  await page.getByRole("button", { name: "New chat" }).click();
+  await page.getByRole("heading", { name: "What can I do for you?" }).waitFor();
+  await chat.list.locator(`a[href="#/c/${id}"]`).click();
+  await chat.hears(60);
+  await chat.idle();
+  assert.deepEqual(await chat.counted(), upTo(60));
 }
