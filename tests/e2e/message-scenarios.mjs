@@ -187,3 +187,73 @@ export async function answer_says_how_it_ended_after_a_reload({ page, url }) {
   const last = await chat.answers.nth(1).locator(".note").innerText();
   assert.equal(last, failed ? `This answer failed. ${failed}` : "No answer");
 }
+
+/** Messages as a history has them: a question, then its answer with a list and code, and so on. */
+function conversation(count) {
+  const answer = (index) => `Answer ${index}\n\n- one\n- two\n\n\`\`\`js\nconst x = ${index};\n\`\`\`\n\n${"Words of this answer. ".repeat(index % 20)}`;
+  return Array.from({ length: count }, (_, index) => (index % 2
+    ? { id: `m${index}`, role: "assistant", parts: [{ type: "text", text: answer(index) }] }
+    : { id: `m${index}`, role: "user", parts: [{ type: "text", text: `Question ${index}` }] }));
+}
+
+/** Serves a long chat in pages, as the server does, and opens it. */
+async function openLong({ page, url }, count) {
+  const all = conversation(count);
+  await page.route("**/api/chats/long?*", (route) => {
+    const query = new URL(route.request().url()).searchParams;
+    const until = query.has("before") ? all.slice(0, all.findIndex(({ id }) => id === query.get("before"))) : all;
+    const messages = until.slice(-Number(query.get("limit")));
+    const next = messages.length < until.length ? { next: messages[0].id } : {};
+    return route.fulfill({ json: { id: "long", title: "long", active: null, pending: [], messages, ...next } });
+  });
+  const chat = await new ChatPage({ page, url }).open("#/c/long");
+  await chat.answers.last().waitFor();
+  return chat;
+}
+
+export async function long_chat_shows_its_end_first({ page, url }) {
+  const chat = await openLong({ page, url }, 120);
+  const articles = chat.log.getByRole("article");
+  const earlier = page.getByRole("button", { name: "Show earlier messages" });
+  assert.equal(await articles.count(), 50);
+  await chat.answers.last().filter({ hasText: "Answer 119" }).waitFor();
+  for (const [first, shown] of [["Question 70", 100], ["Question 20", 120]]) {
+    await page.locator(".transcript").evaluate((node) => { node.scrollTop = 0; });
+    const place = () => articles.filter({ hasText: new RegExp(`^${first}$`) }).evaluate((node) => node.getBoundingClientRect().top);
+    const before = await place();
+    await assertAccessible(page, "a long chat");
+    await earlier.click();
+    await page.waitForFunction((count) => document.querySelectorAll("article").length === count, shown);
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    const moved = Math.abs(await place() - before);
+    assert.ok(moved < 60, `what was read moved by ${moved} px`);
+  }
+  await articles.first().filter({ hasText: "Question 0" }).waitFor();
+  assert.equal(await earlier.count(), 0);
+}
+
+export async function messages_far_from_the_screen_are_not_laid_out({ page, url }) {
+  const messages = conversation(1000);
+  await page.route("**/api/chats/long?*", (route) => route.fulfill({
+    json: { id: "long", title: "long", active: null, pending: [], messages },
+  }));
+  const chat = await new ChatPage({ page, url }).open("#/c/long");
+  await chat.answers.nth(499).waitFor();
+  const atEnd = () => page.waitForFunction(() => {
+    const node = document.querySelector(".transcript");
+    return node.scrollHeight - node.scrollTop - node.clientHeight < 2;
+  });
+  await atEnd();
+  const drawn = () => page.evaluate(() => [...document.querySelectorAll("article > :first-child")]
+    .filter((node) => node.checkVisibility({ contentVisibilityAuto: true })).length);
+  await page.waitForFunction(() => [...document.querySelectorAll("article > :first-child")]
+    .filter((node) => node.checkVisibility({ contentVisibilityAuto: true })).length < 100);
+  await page.locator(".transcript").hover();
+  for (let step = 0; step < 20; step++) await page.mouse.wheel(0, -3000);
+  const jump = page.getByRole("button", { name: "Jump to the latest" });
+  await jump.waitFor();
+  assert.ok(await drawn() < 300, `${await drawn()} messages are laid out`);
+  await jump.click();
+  await atEnd();
+  await chat.answers.last().filter({ hasText: "Answer 999" }).waitFor();
+}

@@ -106,4 +106,11 @@ MUTANTS = [
         "now !== null && id === current && !active && updatedAt >",
         "e2e/test_messages.py::test_list[answers_that_were_not_seen_are_marked]",
     ),
+    Mutant(
+        "a long chat is laid out from its beginning",
+        "web/app/src/message/message.css",
+        "content-visibility: auto; ",
+        "",
+        "e2e/test_messages.py::test_messages[messages_far_from_the_screen_are_not_laid_out]",
+    ),
 ]

@@ -4,6 +4,7 @@ import { type ChatHistory, loadHistory } from "../sync/history";
 import type { PageMode } from "../transport/page-mode";
 import type { ServerInfo } from "../transport/server-info";
 import { ChatView } from "./chat-view";
+import { MESSAGES_PER_PAGE } from "./earlier-messages";
 import { ErrorCard } from "./error-card";
 
 interface ChatPanelProps {
@@ -17,14 +18,14 @@ interface ChatPanelProps {
 
 const EMPTY: ChatHistory = { messages: [], active: null, pending: [] };
 
-/** Loads the history of a chat, then shows the chat. */
+/** Loads the newest messages of a chat, then shows the chat. */
 export function ChatPanel({ id, fresh, ...props }: ChatPanelProps): ReactElement {
   const t = useStrings().chat;
   const [history, setHistory] = useState<ChatHistory | null>(fresh ? EMPTY : null);
   const [error, setError] = useState<Error | null>(null);
   const load = useCallback(() => {
     setError(null);
-    loadHistory(id).then(setHistory, setError);
+    loadHistory(id, MESSAGES_PER_PAGE).then(setHistory, setError);
   }, [id]);
   useEffect(() => {
     if (!fresh) load();

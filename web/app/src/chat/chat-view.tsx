@@ -25,6 +25,7 @@ import type { Limits, ServerInfo } from "../transport/server-info";
 import type { ToolPart } from "../transport/tool-part";
 import { ConnectionStatus } from "./connection-status";
 import { describeError } from "./describe-error";
+import { EarlierMessages } from "./earlier-messages";
 import { ErrorCard } from "./error-card";
 import { JumpButton } from "./jump-button";
 import { LiveStatus, useInterrupted, useNotice } from "./live-status";
@@ -36,7 +37,8 @@ import "./chat.css";
 
 interface ChatViewProps {
   id: string;
-  history: ChatHistory;
+  /** The newest messages; `next` is the id of the first if there are earlier ones. */
+  history: ChatHistory & { next?: string };
   info: ServerInfo | null;
   mode: PageMode;
   onMode: (mode: PageMode) => void;
@@ -162,6 +164,7 @@ export function ChatView({ id, history, info, mode, onMode, onSend }: ChatViewPr
       <div className="transcript" ref={box} onScroll={onScroll}>
         <div className="column" ref={content} role="log" aria-live="polite" aria-busy={answering} aria-label={t.conversation}>
           {messages.length === 0 && <Welcome info={info} onChoose={(text) => send(text, [])} />}
+          <EarlierMessages chat={chat} next={history.next} first={messages[0]?.id} busy={busy} box={box} onFail={setFailure} />
           <CallContext value={calls}><MessageContext value={edits}>
             {messages.map((message) => (
               <MessageView key={message.id} message={message} running={answering && message === last} current={message === last}

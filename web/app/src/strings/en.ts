@@ -56,6 +56,8 @@ export const en = {
     conversation: "Conversation",
     loading: "Loading the chat...",
     thinking: "Thinking",
+    earlier: "Show earlier messages",
+    loadingEarlier: "Loading...",
     jump: "Jump to the latest",
     welcome: "Welcome",
     welcomeTitle: "What can I do for you?",

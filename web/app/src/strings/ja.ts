@@ -58,6 +58,8 @@ export const ja: Strings = {
     conversation: "会話",
     loading: "チャットを読み込んでいます...",
     thinking: "考えています",
+    earlier: "以前のメッセージを表示",
+    loadingEarlier: "読み込んでいます...",
     jump: "最新のメッセージへ移動",
     welcome: "ようこそ",
     welcomeTitle: "何をお手伝いしましょうか?",
