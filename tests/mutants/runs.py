@@ -117,7 +117,7 @@ MUTANTS = [
         "runs/chat_events.py",
         "            except Exception:\n",
         "            except KeyError:\n",
-        "runs/test_watchers.py::test_a_listener_that_fails_does_not_affect_the_others",
+        "runs/test_watchers.py::test_a_listener_that_fails_does_not_keep_a_call_from_the_next",
     ),
     Mutant(
         "a continuation has a new message id",

@@ -8,10 +8,12 @@ import pytest
 
 from adkwire import tasks
 from adkwire.errors import Unavailable
-from adkwire.gate.records import UncheckedAnswer
+from adkwire.gate.records import PendingCall, UncheckedAnswer
+from adkwire.runs.chat_events import CallListeners
 from adkwire.stores.base import CallRow, RunHead
 from adkwire.stores.memory import MemoryGateStore, MemorySignals, MemoryStreamLog, SharedSignals
 from adkwire.testing import Call, Say, ScriptedModel, Wait
+from tests.gate.records import asked
 from tests.live.live_chat import RecordingListener, live_chat
 from tests.patience import PATIENCE
 from tests.support.fixtures import Make
@@ -161,6 +163,18 @@ async def test_a_continuation_is_tried_again_after_a_failure(make: Make, monkeyp
     assert (answer.text, till.paid, store.failures) == ("Too late.", [], 0)
 
 
+def test_a_listener_that_fails_does_not_keep_a_call_from_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(call: PendingCall) -> None:
+        raise ZeroDivisionError(BUG)
+
+    received: list[PendingCall] = []
+    listeners = CallListeners()
+    listeners.add(fail, received.append)
+    listeners(call := asked())
+    assert received == [call]
+    assert caplog.messages == ["a listener failed for call c1 in chat chat"]
+
+
 class FailingListener(RecordingListener):
     """A client of a live conversation that raises when a call is answered."""
 
@@ -168,7 +182,7 @@ class FailingListener(RecordingListener):
         raise ZeroDivisionError(BUG)
 
 
-async def test_a_listener_that_fails_does_not_affect_the_others() -> None:
+async def test_a_live_client_that_fails_does_not_keep_an_answer_from_its_call() -> None:
     async with live_chat([[Call("pay", {"amount": 5})], [Say("Done.")]]) as chat:
         answer = await (await chat.send("pay 5")).until_break()
         await chat.join(FailingListener())
