@@ -30,7 +30,7 @@ from tests.conformance.records import Record
 
 def _offered(record: Record) -> None:
     (pending,) = record.history["pending"]
-    assert pending == {"toolCallId": ANY, "tool": "clock", "input": {}, "kind": "client"}
+    assert pending == {"toolCallId": ANY, "tool": "clock", "input": {}, "kind": "client", "schema": ANY}
 
 
 CASES = [

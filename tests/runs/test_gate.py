@@ -117,12 +117,14 @@ async def test_pending_calls_are_in_history_and_in_the_chat_list(open_page: Open
     await page.say("pay 5")
     [pending] = await page.pending()
     ask = page.part("c1")["approval"]["id"]
+    assert pending.pop("schema")["required"] == ["amount"]
     assert pending == {
         "toolCallId": "c1",
         "approvalId": ask,
         "tool": "pay",
         "input": {"amount": 5},
         "kind": "approval",
+        "scopes": ["once", "chat", "always"],
     }
     other = Chat(page.bridge, "other")
     await Page(other).say("pay 5")
