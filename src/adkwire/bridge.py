@@ -21,7 +21,7 @@ from adkwire.gate.expiry import Expiry
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
 from adkwire.gate.records import AuditEntry, PendingCall, UncheckedAnswer
-from adkwire.live.conversations import DELETED, Conversations
+from adkwire.live.conversations import Conversations
 from adkwire.recording.recorded_log import RecordedLog
 from adkwire.recording.recorder import Recorder
 from adkwire.runs import views
@@ -322,7 +322,7 @@ class Bridge:
         key = ChatKey(user, chat_id)
         if not await self._ownership.exists(key):
             raise NotFound("There is no such chat.")
-        async with self._ownership.owned(key, stop=Stop(user, chat_id, why=DELETED)) as chat:
+        async with self._ownership.owned(key, stop=Stop(user, chat_id, why="deleted")) as chat:
             await self.live.end(chat)
             await stop_all(chat.active)
             await self._history.session(key)

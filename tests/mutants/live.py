@@ -335,8 +335,8 @@ MUTANTS = [
     Mutant(
         "a conversation stays at the first worker",
         "live/conversations.py",
-        "        if stop.why in (TAKEN_OVER, DELETED):\n",
-        "        if stop.why == DELETED:\n",
+        '        if stop.why in ("taken-over", "deleted"):\n',
+        '        if stop.why == "deleted":\n',
         "live/test_workers.py::test_joining_at_another_worker_takes_over_the_conversation_and_its_call",
     ),
     Mutant(

@@ -20,6 +20,8 @@ from adkwire.wire.javascript import whole_text
 SUPERSEDED = "The user went on without answering; this call was not executed."
 WENT_ON = "The user went on before this call ran; it was not executed."
 STOPPED = "The user stopped; this call was not executed."
+TAKEN_OVER = "The user opened a live conversation before this call ran; it was not executed."
+DELETED = "The user deleted the chat; this call was not executed."
 INTERRUPTED = "The server stopped before this call ran; it was not executed."
 LOST = "The server no longer knows this call; it was not executed."
 FAILED = "The answer failed before this call ran; it was not executed."
@@ -27,9 +29,12 @@ EXPIRED = "Nobody answered in time; this call was not executed."
 DENIED = "The user refused this call; it was not executed."
 PLACEHOLDER = "This tool call requires confirmation, please approve or reject."
 
+_NOT_EXECUTED = "This call was not executed."
 _WHY = {
     "superseded": SUPERSEDED,
     "stopped": STOPPED,
+    "taken-over": TAKEN_OVER,
+    "deleted": DELETED,
     "interrupted": INTERRUPTED,
     "failed": FAILED,
     "expired": EXPIRED,
@@ -169,7 +174,7 @@ def refusal_of(call: PendingCall | None) -> Response:
 
 def not_executed_text(outcome: str, answer: Answer | None = None) -> str:
     """Return the error text of a call that was taken back, maybe after it was answered."""
-    words = _WHY.get(outcome, SUPERSEDED)
+    words = _WHY.get(outcome, _NOT_EXECUTED)
     return WENT_ON if words == SUPERSEDED and answer is not None else words
 
 

@@ -39,6 +39,7 @@ from adkwire.gate.client_tool import ClientTool
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.records import PendingCall, State
 from adkwire.stores.base import ChatKey
+from adkwire.wire.encode.tool_calls import UNFINISHED
 
 logger = logging.getLogger("adkwire")
 
@@ -47,7 +48,7 @@ _NOT_RELEASED = "This call was answered before or is no longer allowed; it was n
 _BEGUN = "This call was begun before and is not executed again; what came of it is unknown here."
 _NO_PAUSE = "This call waits for a person or a browser, which an agent inside a tool cannot do; it was not executed."
 _UNDECIDED = "Whether this call needs an approval could not be determined; it was not executed."
-_NO_STORE = "The server cannot ask for an approval now; the call was not executed."
+_NO_STORE = "The server's store of calls does not answer; the call was not executed."
 
 
 @dataclass
@@ -154,7 +155,9 @@ class GatePlugin(BasePlugin):
     ) -> Response | None:
         """Apply the answer to a held call; return its response, None to let the tool run."""
         answer = call.answer
-        if answer is None or call.state in (State.VOID, State.UNKNOWN):
+        if call.state is State.UNKNOWN:
+            return {"error": UNFINISHED}
+        if answer is None or call.state is State.VOID:
             return {"error": not_executed_text(call.outcome, answer)}
         approved = answer.approved is True and not answer.expired
         if approved and call.browser:

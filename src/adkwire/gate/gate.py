@@ -29,6 +29,7 @@ from adkwire.gate.records import (
     PendingCall,
     State,
     UncheckedAnswer,
+    VoidReason,
     hash_args,
 )
 from adkwire.stores.base import CallRow, GateStore
@@ -204,7 +205,7 @@ class ToolGate:
         if call is not None and call.state in (State.EXECUTING, State.ANSWERED):
             await self._end(call, State.DONE, outcome)
 
-    async def abandon(self, user: str, chat: str, call_id: str, why: str) -> bool:
+    async def abandon(self, user: str, chat: str, call_id: str, why: VoidReason) -> bool:
         """End a call whose run has ended without its result; return whether it may have been executed."""
         while (call := await self.get(user, chat, call_id)) is not None:
             after: PendingCall | None = call
@@ -216,7 +217,7 @@ class ToolGate:
                 return done or after.state is State.UNKNOWN
         return True
 
-    async def void(self, user: str, chat: str, why: str) -> list[PendingCall]:
+    async def void(self, user: str, chat: str, why: VoidReason) -> list[PendingCall]:
         """End all calls of a chat that were not executed, and return them. Those with a browser's output are DONE, the
         others VOID."""
         ended: list[PendingCall] = []

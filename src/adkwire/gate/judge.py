@@ -17,6 +17,8 @@ REFUSED = "No call is waiting for this answer."
 _TOO_LATE = {
     "superseded": "Too late: the conversation went on without this call, and it was not executed.",
     "stopped": "Too late: the call was stopped before it was executed.",
+    "taken-over": "Too late: a live conversation was opened before the call was executed.",
+    "deleted": "Too late: the chat was deleted before the call was executed.",
     "interrupted": "Too late: the server stopped before the call was executed.",
     "expired": "Too late: nobody answered in time, and the call was not executed.",
     "failed": "Too late: the answer failed before the call was executed.",
@@ -89,7 +91,7 @@ class Judge:
         return after.moved(State.ANSWERED, answer=_with_output(after, answer, now))
 
     def _renewed(self, call: PendingCall, now: float) -> float | None:
-        """Return the new deadline of an approved browser call.
+        """Return the new deadline of a call with a verdict. Only a browser call that waits for its output needs it.
 
         The browser has as much time as the person had for the approval; in a live conversation, what it has for every
         call.

@@ -11,7 +11,7 @@
 | ANSWERED                 | no, expiry or output reached the agent      | DONE      |
 | EXECUTING                | result, failure                             | DONE      |
 | EXECUTING                | crash, cancellation                         | UNKNOWN   |
-| ASKED, OFFERED, ANSWERED | superseded, stopped, interrupted            | VOID      |
+| ASKED, OFFERED, ANSWERED | any `VoidReason`                            | VOID      |
 | ANSWERED                 | the same, if it was UNKNOWN before          | UNKNOWN   |
 | ANSWERED                 | restart before anything reached the agent   | ASKED     |
 | UNKNOWN                  | yes, where the rule says `retry`            | ANSWERED  |
@@ -27,7 +27,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -35,6 +35,12 @@ from msgspec import UNSET, UnsetType
 from adkwire.gate.policy import GrantCoverage
 from adkwire.wire.chunks import Json
 from adkwire.wire.decode.call_answers import AnswerScope
+
+StopReason: TypeAlias = Literal["stopped", "superseded", "taken-over", "deleted"]
+"""Why a run is asked to end: the user stopped it or sent another message, opened a live conversation on another worker,
+or deleted the chat there."""
+VoidReason: TypeAlias = Literal[StopReason, "interrupted", "failed"]
+"""Why a call is ended before it was executed: its run was asked to end, or its server or the answer failed."""
 
 
 class State(StrEnum):
@@ -89,7 +95,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def verdict(self) -> str:
-        """The answer in one word, for the audit and for the response of `POST .../calls/{call}`."""
+        """The answer in one word, for the audit."""
         if self.expired:
             return "expired"
         if self.approved is False:

@@ -11,6 +11,7 @@ from adkwire.adk.events import inner_event
 from adkwire.adk.runner import AgentRunner
 from adkwire.adk.stamps import add_stamp
 from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import VoidReason
 from adkwire.live.listeners import Listeners
 from adkwire.live.streamed_turn import ConversationTurns, OfferedCall, StreamedTurn
 from adkwire.live.turn_router import RoutedTurn, calls_in
@@ -44,7 +45,7 @@ class LiveCalls:
         for turn in list(self._announced):
             self.end_turn(turn)
 
-    async def end_inner_calls(self, streamed: StreamedTurn, gate: ToolGate, why: str) -> list[Event]:
+    async def end_inner_calls(self, streamed: StreamedTurn, gate: ToolGate, why: VoidReason) -> list[Event]:
         """End the unanswered calls of agents inside tools with their turn: no later run can continue such an agent."""
         ends: list[Event] = []
         for call in list(streamed.inner_calls):

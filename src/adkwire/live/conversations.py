@@ -32,7 +32,6 @@ logger = logging.getLogger("adkwire")
 _NOT_LIVE = "Use /api/chat: a live mode needs a model with a live side."
 _RETRY = 5.0
 """Seconds until a store that did not answer is asked again."""
-DELETED = "deleted"
 """Reason of a stop: another worker deletes the chat."""
 
 
@@ -130,7 +129,7 @@ class Conversations:
         self._ownership.refuse_when_draining()
         if not self._services.runner.talks:
             raise Conflict("This agent cannot be talked with live.", hint=_NOT_LIVE)
-        stop = Stop(user, chat_id, why=TAKEN_OVER)
+        stop = Stop(user, chat_id, why="taken-over")
         async with self._ownership.owned(key, stop=stop) as chat:
             try:
                 await self._ownership.note_live(key, here=True)
@@ -240,10 +239,10 @@ class Conversations:
         conversation = self._all.get(ChatKey(stop.user, stop.chat))
         if conversation is None:
             return
-        if stop.why == TAKEN_OVER:
+        if stop.why == "taken-over":
             conversation.listeners.notice("info", TAKEN_OVER, "The conversation goes on in another window.")
-        if stop.why in (TAKEN_OVER, DELETED):
-            conversation.listeners.end(deleted=stop.why == DELETED)
+        if stop.why in ("taken-over", "deleted"):
+            conversation.listeners.end(deleted=stop.why == "deleted")
             self._tasks.start(self._detach(conversation.key), "live-detach")
         if not conversation.attached:
             self._end_soon(conversation)
@@ -251,7 +250,7 @@ class Conversations:
     def ignores_stop(self, stop: Stop) -> bool:
         """Return True if the chat has a conversation that a stop from another worker leaves alone."""
         conversation = self._all.get(ChatKey(stop.user, stop.chat))
-        return conversation is not None and stop.why not in ("stopped", DELETED)
+        return conversation is not None and stop.why not in ("stopped", "deleted")
 
     async def end(self, chat: Chat) -> None:
         """End the conversation of a chat that is being deleted."""

@@ -69,7 +69,7 @@ class Listeners:
     def __init__(self) -> None:
         self.all: list[Listener] = []
         self.generation = 0
-        """The generation of the sound that was sent last."""
+        """The newest generation. Older audio must not be played; the next speech gets a higher one."""
         self.state: LiveState = "listening"
         self._settled: dict[str, str] = {}
         """The state that the listeners have of each call that is not over."""

@@ -12,7 +12,7 @@ from google.adk.events.event import Event
 from adkwire.adk.events import partial_event, placeholder_event
 from adkwire.adk.stamps import add_stamp
 from adkwire.errors import RequestError
-from adkwire.gate.records import State
+from adkwire.gate.records import State, VoidReason
 from adkwire.live.calls import LiveCalls
 from adkwire.live.connection import Connector
 from adkwire.live.listeners import Listener, Listeners
@@ -109,7 +109,7 @@ class TurnStreamer:
         if stopped or step is TurnSignal.INTERRUPTED:
             async for event in self._save_words(streamed):
                 yield event
-        why = streamed.run.why if stopped else "failed" if isinstance(step, Exception) else "interrupted"
+        why: VoidReason = streamed.run.why if stopped else "failed" if isinstance(step, Exception) else "interrupted"
         for event in await self._calls.end_inner_calls(streamed, self._services.gate, why):
             yield event
         for event in await self._park_approved(streamed) if not stopped else ():

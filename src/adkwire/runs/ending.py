@@ -21,7 +21,7 @@ from adkwire.adk.runner import AgentRunner
 from adkwire.adk.turns import Turn
 from adkwire.errors import RequestError
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import OPEN, OVER, PendingCall, State
+from adkwire.gate.records import OPEN, OVER, PendingCall, State, VoidReason
 from adkwire.stores.base import ChatKey
 from adkwire.wire.chunks import Chunk
 from adkwire.wire.encode.encoder import Encoder
@@ -71,7 +71,7 @@ class RunEnding:
         responses: dict[str, Response] = {}
         # Read once: for a stop that comes from here on, the run has ended by itself.
         stopped = run.stopping
-        reason = run.why if stopped else "failed"
+        reason: VoidReason = run.why if stopped else "failed"
         returned: set[str] = set()
         for call, _ in encoder.running_calls():
             result = self._adk.result_of(run.invocation, call)
@@ -124,7 +124,7 @@ async def record_of(gate: ToolGate, key: ChatKey, message: str, call: str) -> Pe
     return record if record is not None and record.message == message else None
 
 
-async def response_to_unfinished(gate: ToolGate, key: ChatKey, message: str, call: str, reason: str) -> Response:
+async def response_to_unfinished(gate: ToolGate, key: ChatKey, message: str, call: str, reason: VoidReason) -> Response:
     """Return the response to a call that was executing when its run ended. In doubt it may have been executed."""
     with _store_may_be_away():
         if await record_of(gate, key, message, call) is not None and not await gate.abandon(*key, call, reason):

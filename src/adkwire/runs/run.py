@@ -1,4 +1,4 @@
-"""Run: one turn = one task + one encoder + one stream log.
+"""Run: the task that writes one assistant message or continues it, with its encoder and its log.
 
 A run belongs to the server: it goes on when the client that sent the message has left. It ends when the agent is done,
 when it is stopped, or when it fails; each time everything that it opened is closed, in the session and in the stream.
@@ -21,6 +21,7 @@ from adkwire.adk.runner import AgentRunner
 from adkwire.adk.stamps import turn_stamp
 from adkwire.adk.writer import WRITER, Writer, check_writer
 from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import StopReason
 from adkwire.runs.ending import RunEnding
 from adkwire.stores.base import ChatKey, RunHead, StreamLog
 from adkwire.tasks import end
@@ -92,7 +93,7 @@ class Run:
         self.on_done: Callable[[Run], None] | None = None
         self.on_closed: Callable[[Run], None] | None = None
         self._abort = asyncio.Event()
-        self._why = "stopped"
+        self._why: StopReason = "stopped"
         self._task: asyncio.Task[None] | None = None
         self._queued = False
         """True while the run waits for earlier runs of its chat to end."""
@@ -138,8 +139,8 @@ class Run:
         return self._abort.is_set()
 
     @property
-    def why(self) -> str:
-        """Why the run was asked to end: `stopped` or `superseded`."""
+    def why(self) -> StopReason:
+        """Why the run was asked to end; `stopped` until it was."""
         return self._why
 
     async def begin(
@@ -203,7 +204,7 @@ class Run:
         finally:
             self._queued = False
 
-    def abort(self, why: str = "stopped") -> None:
+    def abort(self, why: StopReason = "stopped") -> None:
         """Ask the run to end, and do not wait for it. The first reason is kept."""
         if not self._abort.is_set():
             self._why = why
@@ -314,7 +315,7 @@ def fingerprint(turn: TurnInput) -> bytes:
     return hashlib.blake2b(msgspec.msgpack.encode(turn), digest_size=16).digest()
 
 
-async def stop_all(runs: Sequence[Run], why: str = "stopped") -> None:
+async def stop_all(runs: Sequence[Run], why: StopReason = "stopped") -> None:
     """Stop several runs of a chat. All are aborted first, so that a queued one does not begin when another ends."""
     for run in runs:
         run.abort(why)

@@ -6,6 +6,7 @@ from google.adk.events.event import Event
 
 from adkwire.adk.events import UnansweredCalls, not_executed_text
 from adkwire.adk.turns import Turn
+from adkwire.gate.records import VoidReason
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import responses_at_gate, responses_of, unanswered_calls_of
 from adkwire.runs.services import RunServices
@@ -19,7 +20,7 @@ class Sealing:
     def __init__(self, services: RunServices) -> None:
         self._services = services
 
-    async def seal(self, key: ChatKey, chat: Chat, why: str) -> bool:
+    async def seal(self, key: ChatKey, chat: Chat, why: VoidReason) -> bool:
         """Void the pending calls of a chat and seal all its unanswered ones; return True if a call was pending."""
         gate = self._services.gate
         voided = await gate.void(*key, why)
