@@ -10,7 +10,16 @@ from tests.docs.tables import ROOT
 SOURCE = ROOT / "src/adkwire"
 PAGE = (ROOT / "docs/architecture.md").read_text()
 NAMED = sorted(set(re.findall(r"`((?:\w+/)*\w+\.py|(?:[\w-]+/)+)`", PAGE)))
-WALKS = ["text delta", "approval over HTTP", "approval in a live", "spoken turn", "Coming back", "crash", "Stop", "History"]
+WALKS = [
+    "text delta",
+    "approval over HTTP",
+    "approval in a live",
+    "spoken turn",
+    "Coming back",
+    "crash",
+    "Stop",
+    "History",
+]
 
 
 def packages() -> list[str]:

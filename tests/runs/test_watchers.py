@@ -147,7 +147,7 @@ async def test_a_message_that_cannot_be_handled_does_not_block_the_next(
 
 
 async def test_a_continuation_is_tried_again_after_a_failure(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adkwire.runs.continue_._RETRY", 0.01)
+    monkeypatch.setattr("adkwire.runs.continuation._RETRY", 0.01)
     now, till, store = [1000.0], Till(), FailingGateStore()
     model = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Too late.")]])
     chat = make(model, till.pay, db="memory:", gate_store=store, approval_timeout=60, clock=lambda: now[0])

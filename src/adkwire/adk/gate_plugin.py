@@ -37,7 +37,7 @@ from adkwire.adk.writer import check_writer
 from adkwire.errors import RequestError
 from adkwire.gate.client_tool import ClientTool
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import PendingCall, State
+from adkwire.gate.records import CallRecord, State
 from adkwire.stores.base import ChatKey
 from adkwire.wire.encode.tool_calls import UNFINISHED
 
@@ -56,7 +56,7 @@ class _CallState:
     """What the plugin keeps of a call while its tool context exists."""
 
     seen: SeenCall | None = None
-    claimed: PendingCall | None = None
+    claimed: CallRecord | None = None
     """The record of a call that was approved and that this process executes."""
     inner_is_shown: bool = False
     """True once an inner call was shown."""
@@ -151,7 +151,7 @@ class GatePlugin(BasePlugin):
             self._calls[context].inner_is_shown = True
 
     async def _apply_answer(
-        self, call: PendingCall, run: HoldingRun, args: dict[str, Any], context: ToolContext
+        self, call: CallRecord, run: HoldingRun, args: dict[str, Any], context: ToolContext
     ) -> Response | None:
         """Apply the answer to a held call; return its response, None to let the tool run."""
         answer = call.answer
@@ -283,7 +283,7 @@ class GatePlugin(BasePlugin):
             return {"error": _NO_STORE}
         return None
 
-    async def _close_record(self, call: PendingCall, outcome: str) -> None:
+    async def _close_record(self, call: CallRecord, outcome: str) -> None:
         """Record how a call ended; a gate that does not answer is no failure of the call."""
         try:
             await self._gate.finish(call.user, call.chat, call.call, outcome)

@@ -57,7 +57,7 @@ class State(StrEnum):
 
 OPEN = frozenset({State.ASKED, State.OFFERED})
 """The states in which a person or a browser has to act."""
-UNDECIDED = frozenset({*OPEN, State.ANSWERED})
+NOT_STARTED = frozenset({*OPEN, State.ANSWERED})
 """The states in which nothing was executed yet, so that the call can still be taken back."""
 OVER = frozenset({State.DONE, State.VOID, State.UNKNOWN})
 """The states in which the call has ended: nothing more happens by itself."""
@@ -103,7 +103,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "answered" if self.has_output else "approved"
 
 
-class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record of one gated call of a user, in a chat and a message, with its arguments."""
 
     user: str
@@ -158,7 +158,7 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return edited if edited is not None else self.input
 
     @property
-    def executes(self) -> bool:
+    def is_claimable(self) -> bool:
         """True if the call is approved and the server has to execute it now."""
         answer = self.answer
         return self.state is State.ANSWERED and answer is not None and answer.approved is True and not self.browser
@@ -168,7 +168,7 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         """True if a person may let the call run again, though it may have been executed."""
         return self.state is State.UNKNOWN and self.retry
 
-    def moved(self, state: State, **changes: Any) -> "PendingCall":
+    def moved(self, state: State, **changes: Any) -> "CallRecord":
         """Return the record after a move; raise ValueError if the table does not have the move."""
         if state not in _MOVES[self.state]:
             raise ValueError(f"a call that is {self.state} cannot become {state}")

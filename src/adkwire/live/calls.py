@@ -114,7 +114,7 @@ class LiveCalls:
     @property
     def can_ask_inner(self) -> bool:
         """True if a listener could answer an agent inside a tool: a stock client cannot while that tool runs."""
-        return any(listener.talks for listener in self._listeners.all)
+        return any(listener.knows_live_frames for listener in self._listeners.all)
 
     async def show_inner_call(self, call: types.FunctionCall, author: str, *, browser: bool) -> None:
         """Store and show a call of an agent inside a tool: ADK does not store it in this session."""

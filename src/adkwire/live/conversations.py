@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from adkwire.errors import Conflict, RequestError, Unprocessable
-from adkwire.gate.records import PendingCall
+from adkwire.gate.records import CallRecord
 from adkwire.live.conversation import Conversation
 from adkwire.live.listeners import TAKEN_OVER, Listener
 from adkwire.runs.chats import Chat
-from adkwire.runs.continue_ import RunContinuer
+from adkwire.runs.continuation import RunContinuer
 from adkwire.runs.ownership import Ownership
 from adkwire.runs.run import Run
 from adkwire.runs.sealing import Sealing
@@ -127,7 +127,7 @@ class Conversations:
         """Link a client to the conversation of a chat, which begins if there is none."""
         key = ChatKey(user, chat_id)
         self._ownership.refuse_when_draining()
-        if not self._services.runner.talks:
+        if not self._services.runner.supports_live:
             raise Conflict("This agent cannot be talked with live.", hint=_NOT_LIVE)
         stop = Stop(user, chat_id, why="taken-over")
         async with self._ownership.owned(key, stop=stop) as chat:
@@ -228,7 +228,7 @@ class Conversations:
         if (end := self._ends.pop(conversation.key, None)) is not None:
             end.cancel()
 
-    def changed(self, call: PendingCall) -> None:
+    def changed(self, call: CallRecord) -> None:
         """Notify the listeners of a call whose record at the gate has changed."""
         conversation = self._all.get(ChatKey(call.user, call.chat))
         if conversation is not None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from google.adk.events.event import Event
 
-from adkwire.adk.events import UnansweredCalls, not_executed_text
+from adkwire.adk.events import CallsWithoutResponse, not_executed_text
 from adkwire.adk.turns import Turn
 from adkwire.gate.records import VoidReason
 from adkwire.runs.chats import Chat
@@ -59,7 +59,7 @@ def last_delivered(turns: Sequence[Turn]) -> Turn | None:
     return next((turn for turn in reversed(turns) if not turn.never_reached_agent), None)
 
 
-def unanswered_in(turns: Sequence[Turn]) -> list[UnansweredCalls]:
+def unanswered_in(turns: Sequence[Turn]) -> list[CallsWithoutResponse]:
     """Return the calls of the last turn that reached the agent, which may have no answers."""
     last = last_delivered(turns)
     return [unanswered_calls_of(last, paused_encoder(last))] if last is not None else []
