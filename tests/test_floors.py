@@ -18,7 +18,7 @@ SERVICES = {
 }
 """The types in the signature of Bridge."""
 SESSION = {"google.adk.sessions.session.Session"}
-ALSO = {"bridge.py": SERVICES, "runs/continue_.py": SESSION, "runs/history.py": SESSION, "runs/views.py": SESSION}
+ALSO = {"bridge.py": SERVICES, "runs/continuation.py": SESSION, "runs/history.py": SESSION, "runs/views.py": SESSION}
 
 
 def imports() -> Iterator[tuple[str, str]]:

@@ -20,14 +20,14 @@ from adkwire.errors import NotFound, Unavailable, Unprocessable
 from adkwire.gate.expiry import Expiry
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
-from adkwire.gate.records import AuditEntry, PendingCall, UncheckedAnswer
-from adkwire.live.conversations import DELETED, Conversations
+from adkwire.gate.records import AuditEntry, CallRecord, UncheckedAnswer
+from adkwire.live.conversations import Conversations
 from adkwire.recording.recorded_log import RecordedLog
 from adkwire.recording.recorder import Recorder
 from adkwire.runs import views
 from adkwire.runs.chat_events import CallListeners, ChatEvent, ChatEvents, call_event
 from adkwire.runs.chats import Chats
-from adkwire.runs.continue_ import RunContinuer
+from adkwire.runs.continuation import RunContinuer
 from adkwire.runs.history import History
 from adkwire.runs.ownership import Ownership
 from adkwire.runs.readers import Position, Readers, Reading, first_number
@@ -179,9 +179,9 @@ class Bridge:
         return self._runner.offline
 
     @property
-    def talks(self) -> bool:
+    def supports_live(self) -> bool:
         """True if the agent can hold live conversations."""
-        return self._runner.talks
+        return self._runner.supports_live
 
     async def tools(self) -> list[ToolInfo]:
         """Return the agent's tools."""
@@ -204,7 +204,7 @@ class Bridge:
             return await self._continuer.repost(key, turn.answers)
         return await self._starter.start(key, turn, self.direct if direct else self._runner)
 
-    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> PendingCall:
+    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> CallRecord:
         """Answer one pending call; when it was the last one of its step, its message continues by itself."""
         return await self._continuer.answer(ChatKey(user, chat_id), call_id, answer)
 
@@ -322,7 +322,7 @@ class Bridge:
         key = ChatKey(user, chat_id)
         if not await self._ownership.exists(key):
             raise NotFound("There is no such chat.")
-        async with self._ownership.owned(key, stop=Stop(user, chat_id, why=DELETED)) as chat:
+        async with self._ownership.owned(key, stop=Stop(user, chat_id, why="deleted")) as chat:
             await self.live.end(chat)
             await stop_all(chat.active)
             await self._history.session(key)
@@ -367,7 +367,7 @@ class Bridge:
         return True
 
     @property
-    def writing(self) -> list[Run]:
+    def active_runs(self) -> list[Run]:
         """All runs that have not ended."""
         return self._chats.all_active()
 
@@ -395,7 +395,7 @@ class Bridge:
         self._ownership.drain()
         self._events.close()
         await self.live.drain()
-        if running := self.writing:
+        if running := self.active_runs:
             logger.info("draining: %d runs", len(running))
             waits = [asyncio.create_task(run.done.wait(), name="adkwire-drain") for run in running]
             await asyncio.wait(waits, timeout=seconds)

@@ -222,7 +222,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         bridge = self._app.state.bridge
-        if bridge.writing:
+        if bridge.active_runs:
             print("adkwire lets the running answers end; Ctrl-C again stops them now", flush=True)
         closing = asyncio.create_task(bridge.close(), name="adkwire-close")
         while not closing.done() and not self.force_exit:

@@ -8,7 +8,7 @@ AdkwireError
    ├─ Forbidden           403  this site or user has no permission
    ├─ NotFound            404  it does not exist, or belongs to another user: the answer is the same
    ├─ MethodNotAllowed    405  the route does not take this method
-   ├─ Conflict            409  the chat is busy
+   ├─ Conflict            409  the state of the chat or the call does not allow this
    ├─ NotRecovered        410  the position to resume from is no longer kept
    ├─ TooLarge            413  the request is larger than a limit
    ├─ UnsupportedType     415  the content type or file type is not accepted
@@ -86,7 +86,7 @@ class MethodNotAllowed(RequestError):
 
 
 class Conflict(RequestError):
-    """The chat is busy with something else."""
+    """The state of the chat or the call does not allow this."""
 
     status = 409
     code = "conflict"

@@ -11,7 +11,7 @@ from adkwire.adk.runner import AgentRunner, Services
 from adkwire.adk.stamps import turn_stamp
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
-from adkwire.gate.records import PendingCall, UncheckedAnswer
+from adkwire.gate.records import CallRecord, UncheckedAnswer
 from adkwire.stores.base import ChatKey
 from adkwire.stores.memory import MemoryGateStore
 from adkwire.testing import Call, Say, ScriptedModel
@@ -46,10 +46,10 @@ class AskedPayment:
         async for _ in adk.turn(KEY, UserMessage("u1", ("pay",)), STAMP, asyncio.Event()):
             pass
 
-    async def approve(self) -> PendingCall:
+    async def approve(self) -> CallRecord:
         return await self.gate.settle(*KEY, "c1", UncheckedAnswer(approved=True))
 
-    async def resume(self, call: PendingCall) -> object:
+    async def resume(self, call: CallRecord) -> object:
         """Give ADK the answer, whatever the state of the call; return the response that the model gets."""
         async for _ in self.worker().go_on(KEY, [call], (), STAMP, asyncio.Event()):
             pass

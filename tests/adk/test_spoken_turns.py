@@ -118,7 +118,7 @@ def test_unstamped_speech_of_another_program_is_shown() -> None:
 def test_a_spoken_message_can_be_regenerated() -> None:
     spoken_session = session(voice(heard("Hello", finished=True)), voice(heard("there.", finished=True)))
 
-    question = views.stored_question(spoken_session, "u-m1")
+    question = views.stored_user_message(spoken_session, "u-m1")
     assert question == UserMessage("u-m1", ("Hello there.",))
     assert views.title_for(question) == "Hello there."
 

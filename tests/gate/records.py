@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
-from adkwire.gate.records import AuditEntry, Echo, PendingCall, State, hash_args
+from adkwire.gate.records import AuditEntry, CallRecord, Echo, State, hash_args
 from adkwire.stores.base import GateStore
 
 ANN, CHAT = "ann", "chat"
@@ -31,7 +31,7 @@ class Clock:
         self.now += seconds
 
 
-def asked(call: str = "c1", args: dict[str, Any] | None = None, **more: Any) -> PendingCall:
+def asked(call: str = "c1", args: dict[str, Any] | None = None, **more: Any) -> CallRecord:
     """A payment that a person is asked about."""
     args = ARGS if args is None else args
     fields: dict[str, Any] = {
@@ -47,22 +47,22 @@ def asked(call: str = "c1", args: dict[str, Any] | None = None, **more: Any) -> 
         "grant": "tool",
         "parameters": SCHEMA,
     }
-    return PendingCall(**{**fields, **more})
+    return CallRecord(**{**fields, **more})
 
 
-def asked_of_browser(call: str = "c1", **more: Any) -> PendingCall:
+def asked_of_browser(call: str = "c1", **more: Any) -> CallRecord:
     """A browser call that needs an approval."""
     fields: dict[str, Any] = {"browser": True, "tool": "where", **more}
     return asked(call, **fields)
 
 
-def offered(call: str = "c1", **more: Any) -> PendingCall:
+def offered(call: str = "c1", **more: Any) -> CallRecord:
     """A browser call that needs no approval."""
     fields: dict[str, Any] = {"state": State.OFFERED, "ask": None, "grant": "never", **more}
     return asked_of_browser(call, **fields)
 
 
-def echo_of(call: PendingCall, **changed: Any) -> Echo:
+def echo_of(call: CallRecord, **changed: Any) -> Echo:
     """Return what a client repeats of a call; `changed` fields differ."""
     return Echo(call.message, call.tool, call.ask, call.input)._replace(**changed)
 
@@ -72,19 +72,19 @@ class GateInTest:
 
     def __init__(self, store: GateStore, policy: Policy | None = None, **more: Any) -> None:
         self.clock = Clock()
-        self.heard: list[PendingCall] = []
+        self.heard: list[CallRecord] = []
         self.gate = ToolGate(store, policy or Policy(), clock=self.clock, changed=self.heard.append, **more)
 
-    async def open(self, call: PendingCall, seconds: float | None = None) -> PendingCall:
+    async def open(self, call: CallRecord, seconds: float | None = None) -> CallRecord:
         return await self.gate.open(call, seconds)
 
-    async def put(self, state: State, call: PendingCall | None = None, **changes: Any) -> PendingCall:
+    async def put(self, state: State, call: CallRecord | None = None, **changes: Any) -> CallRecord:
         """A call that is in this state, however it came there."""
         call = call or asked()
         await self.gate.open(replace(call, state=state, **changes), 0)
         return await self.at(call.call)
 
-    async def at(self, call: str = "c1", chat: str = CHAT) -> PendingCall:
+    async def at(self, call: str = "c1", chat: str = CHAT) -> CallRecord:
         found = await self.gate.get(ANN, chat, call)
         assert found is not None
         return found

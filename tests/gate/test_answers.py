@@ -8,7 +8,7 @@ from msgspec import UNSET
 from adkwire.errors import Conflict, NotFound, TooLarge, Unprocessable
 from adkwire.gate.judge import REFUSED, too_late_text
 from adkwire.gate.policy import Policy, Rule
-from adkwire.gate.records import PendingCall, State, UncheckedAnswer
+from adkwire.gate.records import CallRecord, State, UncheckedAnswer, VoidReason
 from adkwire.stores.base import GateStore
 from tests.gate.records import ANN, ARGS, CHAT, GateInTest, asked, asked_of_browser, echo_of, offered
 
@@ -71,7 +71,7 @@ async def test_an_output_that_is_too_large(store: GateStore) -> None:
     ],
 )
 async def test_what_does_not_answer_the_question_is_no_answer(
-    tested: GateInTest, call: PendingCall, given: UncheckedAnswer
+    tested: GateInTest, call: CallRecord, given: UncheckedAnswer
 ) -> None:
     await tested.open(call)
     with pytest.raises(NotFound, match=REFUSED):
@@ -120,7 +120,7 @@ async def test_a_refused_answer_is_in_the_audit_of_who_tried(tested: GateInTest)
     ],
 )
 async def test_the_same_answer_again_changes_nothing(
-    tested: GateInTest, call: PendingCall, given: UncheckedAnswer
+    tested: GateInTest, call: CallRecord, given: UncheckedAnswer
 ) -> None:
     await tested.open(call)
     first = await tested.gate.settle(ANN, CHAT, "c1", given)
@@ -177,11 +177,14 @@ async def test_a_no_after_the_yes_that_released_a_browser_call_is_late(tested: G
     [
         ("superseded", "Too late: the conversation went on without this call, and it was not executed."),
         ("stopped", "Too late: the call was stopped before it was executed."),
+        ("taken-over", "Too late: a live conversation was opened before the call was executed."),
+        ("deleted", "Too late: the chat was deleted before the call was executed."),
         ("interrupted", "Too late: the server stopped before the call was executed."),
+        ("failed", "Too late: the answer failed before the call was executed."),
     ],
 )
 @pytest.mark.parametrize("call", [asked(), asked_of_browser(), offered()])
-async def test_a_late_answer_gets_the_reason(tested: GateInTest, call: PendingCall, why: str, words: str) -> None:
+async def test_a_late_answer_gets_the_reason(tested: GateInTest, call: CallRecord, why: VoidReason, words: str) -> None:
     await tested.open(call)
     [taken] = await tested.gate.void(ANN, CHAT, why)
     assert (taken.state, taken.outcome) == (State.VOID, why)

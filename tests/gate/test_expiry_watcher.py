@@ -9,7 +9,7 @@ from adkwire.errors import Unavailable
 from adkwire.gate.expiry import Expiry
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
-from adkwire.gate.records import PendingCall, State
+from adkwire.gate.records import CallRecord, State
 from adkwire.stores.base import CallRow
 from adkwire.stores.memory import MemoryGateStore
 from adkwire.tasks import Watchers
@@ -42,7 +42,7 @@ class Watched:
         self.expiry = Expiry(self.gate, self.clock, self.watchers)
         self._moved = asyncio.Event()
 
-    def changed(self, call: PendingCall) -> None:
+    def changed(self, call: CallRecord) -> None:
         self._moved.set()
         self.expiry.changed(call)
 

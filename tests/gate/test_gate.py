@@ -7,7 +7,7 @@ import pytest
 
 from adkwire.errors import Conflict, NotFound
 from adkwire.gate.policy import Policy, Rule
-from adkwire.gate.records import Answer, PendingCall, State, UncheckedAnswer
+from adkwire.gate.records import Answer, CallRecord, State, UncheckedAnswer
 from adkwire.stores.base import GateStore
 from tests.gate.records import ANN, ARGS, CHAT, GateInTest, asked, asked_of_browser, echo_of, offered
 
@@ -52,7 +52,7 @@ async def test_an_id_that_comes_again_when_its_call_is_over_is_another_call(test
     assert (again.state, again.input, again.answer) == (State.ASKED, {"amount": 6}, None)
     with pytest.raises(NotFound):
         await tested.gate.settle(ANN, CHAT, "c1", YES._replace(echo=echo_of(old)))
-    assert (await tested.gate.settle(ANN, CHAT, "c1", YES)).executes
+    assert (await tested.gate.settle(ANN, CHAT, "c1", YES)).is_claimable
 
 
 async def test_yes_then_the_claim_then_a_result(tested: GateInTest) -> None:
@@ -60,7 +60,7 @@ async def test_yes_then_the_claim_then_a_result(tested: GateInTest) -> None:
     tested.clock.advance(3)
     settled = await tested.gate.settle(ANN, CHAT, "c1", YES)
     assert settled.answer == Answer(actor=ANN, at=1003.0, approved=True)
-    assert settled.executes
+    assert settled.is_claimable
     claimed = await tested.gate.claim(ANN, CHAT, "c1", ARGS)
     assert claimed is not None
     assert claimed.state is State.EXECUTING
@@ -165,7 +165,7 @@ async def test_of_yes_and_no_at_once_one_counts_and_the_others_are_late(tested: 
     kept = (await tested.at()).answer
     assert kept is not None
     for one, result in zip(given, ended, strict=True):
-        assert isinstance(result, PendingCall if one.approved is kept.approved else Conflict)
+        assert isinstance(result, CallRecord if one.approved is kept.approved else Conflict)
     assert [verdict for _, verdict, _ in await tested.audit()].count("refused") == ONE_OF // 2
 
 

@@ -12,7 +12,7 @@ from adkwire.gate.gate import CLOCK
 from adkwire.gate.grants import Grant
 from adkwire.gate.judge import REFUSED
 from adkwire.gate.policy import Policy, Rule
-from adkwire.gate.records import Answer, PendingCall, State, UncheckedAnswer
+from adkwire.gate.records import Answer, CallRecord, State, UncheckedAnswer
 from adkwire.stores.base import CallRow, GateStore
 from adkwire.stores.memory import MemoryGateStore
 from tests.gate.records import ANN, ARGS, CHAT, GateInTest, asked, asked_of_browser, offered
@@ -35,7 +35,7 @@ async def test_a_call_that_nobody_answers_expires(tested: GateInTest) -> None:
     tested.clock.advance(100)
     [first] = await tested.gate.expire()
     assert first.call == "c1"
-    assert not first.executes
+    assert not first.is_claimable
     assert await tested.gate.claim(ANN, CHAT, "c1", ARGS) is None
     assert await tested.gate.next_expiry() is None
     assert await tested.gate.expire() == []
@@ -63,7 +63,7 @@ async def test_an_answer_ends_the_waiting(tested: GateInTest) -> None:
 
 @pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("call", [asked(), asked_of_browser(), offered()])
-async def test_an_answer_after_the_time_is_late(tested: GateInTest, call: PendingCall, swept: bool) -> None:
+async def test_an_answer_after_the_time_is_late(tested: GateInTest, call: CallRecord, swept: bool) -> None:
     """Also when the clock's own answer is not written yet."""
     await tested.open(call, 60)
     tested.clock.advance(60)

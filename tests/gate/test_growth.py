@@ -19,7 +19,7 @@ async def live_through(tested: GateInTest, numbers: range) -> None:
 async def work(tested: GateInTest, steps: Steps) -> dict[str, int]:
     return {
         "next expiry": await steps(tested.gate.next_expiry()),
-        "undecided": await steps(tested.gate.undecided(ANN, CHAT)),
+        "undecided": await steps(tested.gate.not_started(ANN, CHAT)),
         "executing": await steps(tested.gate.executing(ANN, CHAT)),
     }
 
@@ -31,7 +31,7 @@ async def test_what_is_asked_all_the_time_does_not_read_everything(tested: GateI
     few = await work(tested, steps)
     await live_through(tested, range(5, 40))
     assert await work(tested, steps) == few
-    assert [call.call for call in await tested.gate.undecided(ANN, CHAT)] == ["c1", "c2"]
+    assert [call.call for call in await tested.gate.not_started(ANN, CHAT)] == ["c1", "c2"]
     assert await tested.gate.next_expiry() == 1060.0
 
 

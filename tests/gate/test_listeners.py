@@ -4,7 +4,7 @@ import pytest
 
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Policy
-from adkwire.gate.records import PendingCall, State, UncheckedAnswer
+from adkwire.gate.records import CallRecord, State, UncheckedAnswer
 from adkwire.stores.base import GateStore
 from tests.gate.records import ANN, ARGS, CHAT, Clock, asked
 
@@ -15,7 +15,7 @@ class Failing:
     def __init__(self) -> None:
         self.heard: list[State] = []
 
-    def __call__(self, call: PendingCall) -> None:
+    def __call__(self, call: CallRecord) -> None:
         self.heard.append(call.state)
         raise KeyError("a bug of the listener")
 
@@ -37,7 +37,7 @@ async def verdicts(gate: ToolGate) -> list[str]:
 async def test_a_call_is_answered_and_executed(gate: ToolGate, listener: Failing) -> None:
     await gate.open(asked(), None)
     answered = await gate.settle(ANN, CHAT, "c1", UncheckedAnswer(approved=True, scope="chat"))
-    assert answered.executes
+    assert answered.is_claimable
     assert await gate.claim(ANN, CHAT, "c1", ARGS) is not None
     await gate.finish(ANN, CHAT, "c1", "executed")
     assert listener.heard == [State.ASKED, State.ANSWERED, State.DONE]
@@ -50,7 +50,7 @@ async def test_a_call_is_parked_and_asked_again(gate: ToolGate, listener: Failin
     call = await gate.open(asked(live=True), None)
     await gate.park(call)
     await gate.reopen(await gate.settle(ANN, CHAT, "c1", UncheckedAnswer(approved=True)))
-    assert [call.state for call in await gate.undecided(ANN, CHAT)] == [State.ASKED]
+    assert [call.state for call in await gate.not_started(ANN, CHAT)] == [State.ASKED]
     assert listener.heard == [State.ASKED, State.ASKED, State.ANSWERED, State.ASKED]
 
 
@@ -58,7 +58,7 @@ async def test_all_calls_of_a_chat_are_taken_back(gate: ToolGate, listener: Fail
     for call in ("c1", "c2", "c3"):
         await gate.open(asked(call), None)
     assert [call.call for call in await gate.void(ANN, CHAT, "stopped")] == ["c1", "c2", "c3"]
-    assert await gate.undecided(ANN, CHAT) == []
+    assert await gate.not_started(ANN, CHAT) == []
     assert listener.heard == [State.ASKED] * 3 + [State.VOID] * 3
 
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from adkwire.gate import records
-from adkwire.gate.records import OPEN, UNDECIDED, Answer, PendingCall, State, UncheckedAnswer, hash_args
+from adkwire.gate.records import NOT_STARTED, OPEN, Answer, CallRecord, State, UncheckedAnswer, hash_args
 from tests.gate.records import asked, asked_of_browser, offered
 
 MOVES = {
@@ -31,7 +31,7 @@ YES = Answer(actor="ann", at=1.0, approved=True)
 NO = Answer(actor="ann", at=1.0, approved=False)
 
 
-def in_state(state: State, **more: Any) -> PendingCall:
+def in_state(state: State, **more: Any) -> CallRecord:
     return msgspec.structs.replace(asked(), state=state, **more)
 
 
@@ -72,16 +72,16 @@ def test_only_the_claim_leads_to_executing() -> None:
 
 def test_who_has_to_act_and_what_can_be_taken_back() -> None:
     assert {State.ASKED, State.OFFERED} == OPEN
-    assert {before for before, after in MOVES if after is State.VOID} == UNDECIDED
+    assert {before for before, after in MOVES if after is State.VOID} == NOT_STARTED
 
 
 @pytest.mark.parametrize("state", State)
 def test_only_an_approved_call_of_the_server_executes_and_only_when_answered(state: State) -> None:
-    assert in_state(state, answer=YES).executes is (state is State.ANSWERED)
-    assert not in_state(state, answer=NO).executes
-    assert not in_state(state, answer=None).executes
-    assert not in_state(state, answer=Answer(actor="clock", at=1.0, expired=True)).executes
-    assert not in_state(state, answer=YES, browser=True).executes
+    assert in_state(state, answer=YES).is_claimable is (state is State.ANSWERED)
+    assert not in_state(state, answer=NO).is_claimable
+    assert not in_state(state, answer=None).is_claimable
+    assert not in_state(state, answer=Answer(actor="clock", at=1.0, expired=True)).is_claimable
+    assert not in_state(state, answer=YES, browser=True).is_claimable
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_null_is_an_output_and_nothing_is_none() -> None:
         in_state(State.ANSWERED, answer=Answer(actor="ann", at=1.0, error="no")),
     ],
 )
-def test_a_record_is_kept_whole(call: PendingCall) -> None:
-    kept = msgspec.json.decode(msgspec.json.encode(call), type=PendingCall)
+def test_a_record_is_kept_whole(call: CallRecord) -> None:
+    kept = msgspec.json.decode(msgspec.json.encode(call), type=CallRecord)
     assert kept == call
     assert kept.answer is None or call.answer is None or (kept.answer.output is UNSET) == (call.answer.output is UNSET)
 

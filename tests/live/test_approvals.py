@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from google.adk.agents import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
@@ -65,6 +66,20 @@ async def test_a_held_call_runs_after_a_yes_and_not_after_a_no(modality: Modalit
         assert last.text == "Bye."
         assert len(chat.model.live) == 1
         await chat.assert_history_matches(answer, last)
+
+
+async def test_a_held_call_that_may_have_been_executed_is_not_reported_as_not_executed() -> None:
+    async with live_chat([PAY, [Say("Done.")]]) as chat:
+        answer = await (await chat.send("pay 5")).until_break()
+        gate, call = chat.bridge._gate, (await chat.pending_call("pay")).tool_call_id
+        record = await gate.get(ME, CHAT, call)
+        assert record is not None
+        unknown = await gate._store_move(msgspec.structs.replace(record, state=State.UNKNOWN, outcome="unknown"))
+        assert unknown is not None
+        gate._notify(unknown)
+        await answer.rest()
+        assert answer.part("pay")["errorText"] == UNFINISHED
+        await chat.assert_history_matches(answer)
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -71,12 +71,12 @@ async def test_a_spoken_turn(transcript: str, modality: Modality) -> None:
             answer = await Reader(chat.bridge, run).rest()
             assert origin == "voice"
             await chat.listener.until(
-                lambda listener, run=run: (run.message.id, "what is up", True) in listener.transcripts
+                lambda listener, run=run: (run.user_message.id, "what is up", True) in listener.transcripts
             )
             await chat.assert_history_matches(answer)
             messages = await chat.messages()
             assert messages[-2] == {
-                "id": run.message.id,
+                "id": run.user_message.id,
                 "role": "user",
                 "parts": [{"type": "text", "text": "what is up"}],
             }

@@ -7,7 +7,7 @@ import pytest
 from google.adk.events.event import Event
 from google.genai import types
 
-from adkwire.gate.records import Answer, PendingCall, State
+from adkwire.gate.records import Answer, CallRecord, State
 from adkwire.live.listeners import Listeners
 from adkwire.live.streamed_turn import StreamedTurn
 from adkwire.live.turn_router import RoutedTurn
@@ -48,7 +48,7 @@ def transcribe(listeners: Listeners) -> None:
 def settle(listeners: Listeners) -> None:
     answer = Answer(actor=ME, at=0.0, approved=True)
     listeners.settled(
-        PendingCall(
+        CallRecord(
             user=ME,
             chat=CHAT,
             call="c",

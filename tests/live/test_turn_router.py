@@ -83,10 +83,10 @@ class RouterRun:
 
     def show(self, event: Event) -> str | None:
         """Show an event; return the message of its turn, None if it is left out."""
-        turn = self.router.of_shown(event)
+        turn = self.router.route_shown(event)
         if turn is None:
             return None
-        self.router.shown(turn, event)
+        self.router.note_shown(turn, event)
         return turn.message
 
     def play(self, *events: Event) -> list[str | None]:
@@ -114,20 +114,20 @@ class TestTheTable:
     def test_a_turn_is_over_at_turn_complete_after_words(self, run: RouterRun) -> None:
         turn = run.type("a")
         assert run.play(piece(), whole(), complete()) == ["a"] * 3
-        assert (turn.over, turn.ended) == (True, True)
+        assert (turn.is_all_stored, turn.is_all_shown) == (True, True)
         assert run.router.current is None
 
     def test_a_turn_without_words_goes_on(self, run: RouterRun) -> None:
         turn = run.type("a")
         assert run.play(complete()) == ["a"]
-        assert not turn.over
+        assert not turn.is_all_stored
         assert run.play(piece(), whole(), complete()) == ["a"] * 3
-        assert turn.ended
+        assert turn.is_all_shown
 
     def test_a_turn_with_an_unanswered_call_goes_on(self, run: RouterRun) -> None:
         turn = run.type("a")
         assert run.play(whole(), call("c"), complete()) == ["a"] * 3
-        assert (turn.over, turn.calls) == (False, {"c"})
+        assert (turn.is_all_stored, turn.calls) == (False, {"c"})
         assert run.play(response("c")) == ["a"]
         assert not turn.calls
 
@@ -135,9 +135,9 @@ class TestTheTable:
         turn = run.type("a")
         run.play(whole(), call("c"), response("c"))
         assert run.play(complete()) == ["a"]
-        assert not turn.over
+        assert not turn.is_all_stored
         run.play(whole(), complete())
-        assert turn.ended
+        assert turn.is_all_shown
 
     def test_words_shown_after_a_response_was_stored_came_before_it(self, run: RouterRun) -> None:
         turn = run.type("a")
@@ -145,7 +145,7 @@ class TestTheTable:
         events = [whole(), response("c"), complete()]
         assert [run.store(event) for event in events] == ["a"] * 3
         assert [run.show(event) for event in (piece(), *events)] == ["a"] * 4
-        assert (turn.has_spoken, turn.over) == (False, False)
+        assert (turn.has_spoken, turn.is_all_stored) == (False, False)
 
     def test_a_response_belongs_to_the_turn_of_its_call(self, run: RouterRun) -> None:
         run.type("a")
@@ -172,9 +172,9 @@ class TestTheTable:
         run.play(piece())
         run.router.cut(turn)
         assert run.play(piece(), sound(), spoken(), whole()) == [None] * 4
-        assert not turn.over
+        assert not turn.is_all_stored
         assert run.play(complete()) == [None]
-        assert (turn.over, turn.ended) == (True, True)
+        assert (turn.is_all_stored, turn.is_all_shown) == (True, True)
 
     def test_words_after_an_interruption_belong_to_the_next_turn(self, run: RouterRun) -> None:
         turn = run.type("a")
@@ -183,7 +183,7 @@ class TestTheTable:
         run.type("b")
         assert run.play(piece(), interrupted()) == [None] * 2
         assert run.play(piece(), whole(), complete()) == ["b"] * 3
-        assert turn.over
+        assert turn.is_all_stored
 
     def test_an_interruption_that_ends_its_turn(self, run: RouterRun) -> None:
         turn = run.type("a")
@@ -228,7 +228,7 @@ class TestTheTable:
         assert run.router.mute(turn)
         assert run.play(whole(), call("d"), response("c"), response("d")) == [None, "a", "a", "a"]
         assert run.play(piece(), whole(), complete()) == ["a"] * 3
-        assert turn.ended
+        assert turn.is_all_shown
 
     def test_a_model_that_waits_for_a_call_is_not_muted(self, run: RouterRun) -> None:
         turn = run.type("a")
@@ -242,10 +242,10 @@ class TestTheTable:
         assert [run.store(event) for event in (words, answer)] == ["a"] * 2
         assert [run.show(event) for event in (piece(), words)] == ["a"] * 2
         assert run.store(end) == "a"
-        assert not turn.over
+        assert not turn.is_all_stored
         assert [run.show(event) for event in (answer, end)] == ["a"] * 2
         run.play(piece(), whole(), complete())
-        assert turn.ended
+        assert turn.is_all_shown
 
     def test_an_end_that_is_shown_after_the_next_words_were_stored_does_not_keep_the_turn_open(
         self, run: RouterRun
@@ -257,7 +257,7 @@ class TestTheTable:
         assert [run.show(event) for event in events[:2]] == ["a"] * 2
         end = complete()
         assert run.store(end) == "a"
-        assert turn.over
+        assert turn.is_all_stored
 
     def test_a_response_before_the_model_has_ended_leaves_the_turn_muted(self, run: RouterRun) -> None:
         turn = run.type("a")
@@ -265,7 +265,7 @@ class TestTheTable:
         assert run.router.mute(turn)
         assert run.play(response("c"), spoken(), interrupted()) == ["a", None, "a"]
         assert run.play(complete(), piece(), whole(), complete()) == ["a"] * 4
-        assert turn.ended
+        assert turn.is_all_shown
 
     def test_words_that_are_shown_after_a_stored_end_are_left_out(self, run: RouterRun) -> None:
         turn = run.type("a")
@@ -292,7 +292,7 @@ class TestTheTable:
         assert run.router.mute(turn)
         run.router.unmute()
         assert run.play(response("c"), piece(), whole(), complete()) == ["a"] * 4
-        assert turn.ended
+        assert turn.is_all_shown
 
     @pytest.mark.parametrize("first", [piece, whole, spoken, sound])
     def test_words_without_a_turn_begin_one(self, run: RouterRun, first: Callable[[], Event]) -> None:
@@ -314,7 +314,7 @@ class TestSpeech:
         assert (turn.origin, turn.stamp["spoken"]) == ("voice", True)
         events = [transcript(finished=False), transcript(), piece(), whole(), complete()]
         assert run.play(*events) == [turn.message] * 5
-        assert turn.ended
+        assert turn.is_all_shown
 
     @pytest.mark.parametrize("behind", [1, 2, 3])
     def test_a_transcript_that_comes_late(self, run: RouterRun, behind: int) -> None:
@@ -344,7 +344,7 @@ class TestSpeech:
         run.play(whole(), call("c"))
         assert run.router.begin_speech() is turn
         assert run.play(transcript(), piece(), whole(), complete()) == ["a"] * 4
-        assert not turn.over
+        assert not turn.is_all_stored
 
     def test_speech_before_the_answer_belongs_to_the_same_turn(self, run: RouterRun) -> None:
         turn = run.type("a")
@@ -405,7 +405,7 @@ class TestStoredAheadOfShown:
         assert run.show(flight[1]) is None
         for event in flight[2:]:
             run.show(event)
-        assert turn.ended
+        assert turn.is_all_shown
         assert [run.show(event) for event in answer] == ["b"] * 3
 
 

@@ -183,8 +183,8 @@ MUTANTS = [
     Mutant(
         "an approval outlives what took it back",
         "gate/records.py",
-        "UNDECIDED = frozenset({*OPEN, State.ANSWERED})",
-        "UNDECIDED = OPEN",
+        "NOT_STARTED = frozenset({*OPEN, State.ANSWERED})",
+        "NOT_STARTED = OPEN",
         "gate/test_gate.py::test_an_approval_that_was_taken_back_is_void",
     ),
     Mutant(

@@ -58,16 +58,17 @@ MUTANTS = [
     Mutant(
         "a typed message is not stored",
         "live/conversation.py",
-        "        await self._services.runner.append(self.key, [question_event(content, turn.invocation, stamp)])\n",
+        "        await self._services.runner.append(self.key, [user_message_event(content, turn.invocation, stamp)])\n",
         "        if connection is None:\n"
-        "            await self._services.runner.append(self.key, [question_event(content, turn.invocation, stamp)])\n",
+        "            await self._services.runner.append(\n"
+        "                self.key, [user_message_event(content, turn.invocation, stamp)])\n",
         "live/test_moments.py::test_a_typed_message_is_stored_though_its_answer_is_cut",
     ),
     Mutant(
         "a response belongs to the current turn",
         "live/turn_router.py",
         "            return next((turn for call in responses if (turn := self.of_call(call)) is not None), None)\n",
-        "            return self._first(stored=True, says_something=False)\n",
+        "            return self._first_or_new(stored=True, says_something=False)\n",
         "live/test_turn_router.py",
     ),
     Mutant(
@@ -81,8 +82,8 @@ MUTANTS = [
         "a late transcript belongs to the current turn",
         "live/turn_router.py",
         "        if event.input_transcription is not None:\n            return self._of_speech or self.begin_speech()\n"
-        "        return self._first(",
-        "        return self._first(",
+        "        return self._first_or_new(",
+        "        return self._first_or_new(",
         "live/test_turn_router.py::TestSpeech",
     ),
     Mutant(
@@ -179,8 +180,8 @@ MUTANTS = [
     Mutant(
         "a call of a cut turn is kept",
         "live/turn_router.py",
-        "        if turn.cut and (turn.ended or not responses):\n",
-        "        if turn.cut and not calls and (turn.ended or not responses):\n",
+        "        if turn.cut and (turn.is_all_shown or not responses):\n",
+        "        if turn.cut and not calls and (turn.is_all_shown or not responses):\n",
         "live/test_turn_router.py::TestTheTable",
     ),
     Mutant(
@@ -335,8 +336,8 @@ MUTANTS = [
     Mutant(
         "a conversation stays at the first worker",
         "live/conversations.py",
-        "        if stop.why in (TAKEN_OVER, DELETED):\n",
-        "        if stop.why == DELETED:\n",
+        '        if stop.why in ("taken-over", "deleted"):\n',
+        '        if stop.why == "deleted":\n',
         "live/test_workers.py::test_joining_at_another_worker_takes_over_the_conversation_and_its_call",
     ),
     Mutant(

@@ -17,20 +17,20 @@ MUTANTS = [
     Mutant(
         "history has other words for a failure than the stream",
         "runs/history.py",
-        "        messages = views.messages_of(session, questions, calls, self._services.explain)\n",
-        "        messages = views.messages_of(session, questions, calls)\n",
+        "        messages = views.messages_of(session, user_messages, calls, self._services.explain)\n",
+        "        messages = views.messages_of(session, user_messages, calls)\n",
         "runs/test_ended.py::test_an_answer_that_failed",
     ),
     Mutant(
         "a request that fails after it took an answer does not continue the message",
-        "runs/continue_.py",
+        "runs/continuation.py",
         "                for call in postponed:\n                    self._continue_soon(call)\n",
         "                postponed.clear()\n",
         "live/test_approvals.py::test_an_approved_call_whose_verdict_is_just_being_stored",
     ),
     Mutant(
         "an answer loads the session twice",
-        "runs/continue_.py",
+        "runs/continuation.py",
         "        if call is None and not await self._services.runner.exists(key):\n",
         "        if not await self._services.runner.exists(key):\n",
         "runs/test_session_loads.py",
@@ -58,14 +58,14 @@ MUTANTS = [
     ),
     Mutant(
         "a worker that does not own a chat continues in it",
-        "runs/continue_.py",
+        "runs/continuation.py",
         "        if call.worker == self._services.gate.worker or (chat is not None and not chat.idle):\n",
         "        if call.worker or chat is not None:\n",
         "runs/test_ownership.py::test_only_the_owner_continues_with_an_answer_that_another_worker_took",
     ),
     Mutant(
         "an answer that the owner did not continue with is not continued with at all",
-        "runs/continue_.py",
+        "runs/continuation.py",
         "            if is_free:\n                return False\n",
         "            if is_free:\n                return True\n",
         "runs/test_ownership.py::test_the_worker_that_took_an_answer_continues_when_the_owner_did_not",
@@ -107,7 +107,7 @@ MUTANTS = [
     ),
     Mutant(
         "a continuation is not tried again after a bug",
-        "runs/continue_.py",
+        "runs/continuation.py",
         "            except Exception as error:\n",
         "            except RequestError as error:\n",
         "runs/test_watchers.py::test_a_continuation_is_tried_again_after_a_failure",
@@ -121,7 +121,7 @@ MUTANTS = [
     ),
     Mutant(
         "a continuation has a new message id",
-        "runs/continue_.py",
+        "runs/continuation.py",
         "        chunks += encoder.pause()\n",
         "        chunks += encoder.pause()\n        encoder.message_id += '-2'\n",
         "runs/test_gate.py::test_an_approved_call_is_executed_and_the_message_continues",
@@ -177,21 +177,21 @@ MUTANTS = [
     ),
     Mutant(
         "an output of an unapproved call is kept when it comes with a new message",
-        "runs/continue_.py",
+        "runs/continuation.py",
         " if call.state is State.OFFERED}",
         "}",
         "runs/test_supersede.py::test_an_output_of_an_unapproved_call_that_comes_with_the_new_message_is_not_kept",
     ),
     Mutant(
         "an answer is not compared with its call",
-        "runs/continue_.py",
+        "runs/continuation.py",
         "        echo=Echo(message, answer.tool, answer.approval, answer.input),\n",
         "",
         "runs/test_gate.py::test_an_approval_that_does_not_match_the_call_executes_nothing",
     ),
     Mutant(
         "no audit of an invented answer",
-        "runs/continue_.py",
+        "runs/continuation.py",
         '            await gate.refuse(*key, invented[0] if invented else "", "not-found")\n',
         "",
         "runs/test_gate.py::test_an_approval_that_does_not_match_the_call_executes_nothing",
@@ -199,9 +199,9 @@ MUTANTS = [
     Mutant(
         "recovery lets a call that was executing run again",
         "runs/recovery.py",
-        "        elif call.state is State.EXECUTING or (call.executes and call.call not in asked):\n"
+        "        elif call.state is State.EXECUTING or (call.is_claimable and call.call not in asked):\n"
         '            await gate.abandon(*key, call.call, "interrupted")\n',
-        "        elif call.state is State.EXECUTING or (call.executes and call.call not in asked):\n"
+        "        elif call.state is State.EXECUTING or (call.is_claimable and call.call not in asked):\n"
         "            from msgspec.structs import replace\n"
         "            await gate.reopen(replace(call, state=State.ANSWERED))\n",
         "runs/test_restart_gated.py::test_a_call_that_was_executing_when_the_server_died_is_unknown",
@@ -209,8 +209,8 @@ MUTANTS = [
     Mutant(
         "recovery lets a call that may have begun run again",
         "runs/recovery.py",
-        "        elif call.state is State.EXECUTING or (call.executes and call.call not in asked):\n",
-        "        elif call.executes and call.call not in asked:\n            await gate.reopen(call)\n"
+        "        elif call.state is State.EXECUTING or (call.is_claimable and call.call not in asked):\n",
+        "        elif call.is_claimable and call.call not in asked:\n            await gate.reopen(call)\n"
         "        elif call.state is State.EXECUTING:\n",
         "runs/test_restart_gated.py::test_an_approved_call_whose_tool_had_not_begun_is_not_executed",
     ),
@@ -350,8 +350,8 @@ MUTANTS = [
     Mutant(
         "a retried request runs again after a restart",
         "runs/ownership.py",
-        "        chat.answered = {turn.user_id for turn in turns} - chat.undelivered\n",
-        "        chat.answered = set[str]()\n",
+        "        chat.known_user_messages = {turn.user_id for turn in turns} - chat.undelivered\n",
+        "        chat.known_user_messages = set[str]()\n",
         "runs/test_retries.py::test_a_retry_after_a_restart_gets_the_stored_message",
     ),
     Mutant(

@@ -3,7 +3,7 @@
 import asyncio
 
 from adkwire.errors import NotRecovered
-from adkwire.gate.records import OPEN, PendingCall, UncheckedAnswer
+from adkwire.gate.records import OPEN, CallRecord, UncheckedAnswer
 from adkwire.runs.readers import Reading
 from adkwire.stores.base import ChatKey
 from adkwire.wire.decode.decoder import TurnInput, UserMessage
@@ -92,11 +92,11 @@ async def answer(world: World, chat: str, number: int) -> None:
     if not ids:
         return
     call_id = ids[-1 - which % len(ids)]
-    call: PendingCall | None = await world.bridge._gate.get(USER, chat, call_id)
+    call: CallRecord | None = await world.bridge._gate.get(USER, chat, call_id)
     answer_sent = UncheckedAnswer(output={"n": which}) if kind == "output" else UncheckedAnswer(approved="yes" in kind)
     if call is not None and answer_sent.approved:
         world.agent.approve(call.input["n"], asked=call.state in OPEN)
-    taken: PendingCall = await world.bridge.answer(USER, chat, call_id, answer_sent)
+    taken: CallRecord = await world.bridge.answer(USER, chat, call_id, answer_sent)
     if answer_sent.approved is False:
         assert taken.answer is not None
         assert taken.answer.approved is False

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adkwire.errors import Conflict, NotFound, NotRecovered, RequestError
-from adkwire.gate.records import OPEN, PendingCall
+from adkwire.gate.records import OPEN, CallRecord
 from adkwire.runs.run import Run
 from adkwire.stores.base import ChatKey
 from adkwire.testing import assert_valid_stream
@@ -94,7 +94,7 @@ class World:
     def waiting(self) -> list[str]:
         """Return the chats with a pending call."""
         try:
-            calls: list[PendingCall] = self.server.run(self.bridge._gate.waiting(USER))
+            calls: list[CallRecord] = self.server.run(self.bridge._gate.waiting(USER))
         except Crashed:
             self.crash()
             return []
@@ -303,7 +303,7 @@ class World:
                 copy.compared = True
                 self._check_message(copy, {message["id"]: message for message in messages}, calls)
 
-    def _check_idle(self, chat: str, calls: dict[str, PendingCall]) -> None:
+    def _check_idle(self, chat: str, calls: dict[str, CallRecord]) -> None:
         assert not self.agent.requests_of(chat), f"the model answers in {chat}, and nothing runs"
         executing = [call.call for call in calls.values() if call.state == "executing"]
         assert not executing, f"{executing} are still executing"
@@ -322,7 +322,7 @@ class World:
     def _of(self, chat: str) -> list[RunCopy]:
         return [copy for copy in self.copies.values() if copy.head.chat == chat]
 
-    def _check_message(self, copy: RunCopy, history: dict[str, dict[str, Any]], calls: dict[str, PendingCall]) -> None:
+    def _check_message(self, copy: RunCopy, history: dict[str, dict[str, Any]], calls: dict[str, CallRecord]) -> None:
         """Assert that every client accepts the stream, and that history has the same message."""
         assert isinstance(copy.whole[-1], c.Finish | c.Error), f"{copy.head} has no end: {copy.whole}"
         for client in CLIENTS:

@@ -28,7 +28,7 @@ HELLO = msgspec.msgpack.encode(("hello?",))
 async def leave_unfinished_run(folder: Path, question: bytes = b"", number: int = 1) -> None:
     """Write the stream of a run whose server died before ADK had stored anything of it."""
     log = SqliteStreamLog(folder / "state.db", ttl=60)
-    await log.open(RunHead(f"run-{number}", "ann", "chat", f"msg-{number}", "u1"), question=question)
+    await log.open(RunHead(f"run-{number}", "ann", "chat", f"msg-{number}", "u1"), user_message=question)
     await log.append(f"run-{number}", encode_chunks([Start(message_id=f"msg-{number}")]))
     await log.aclose()
 
@@ -131,7 +131,7 @@ async def test_a_continuation_that_was_cut_off_at_its_start_only_gets_an_end(mak
 
 async def test_a_stream_that_cannot_be_decoded_does_not_block_its_chat(make: Make, tmp_path: Path) -> None:
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
-    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), question=HELLO)
+    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), user_message=HELLO)
     await log.append("run-1", [b'{"type":"start","messageId":"msg-1"}', b'{"type":"of-tomorrow"}'])
     await log.append("run-1", encode_chunks([TextDelta(id="text-1", delta="from nowhere")]))
     await log.aclose()
@@ -142,7 +142,7 @@ async def test_a_stream_that_cannot_be_decoded_does_not_block_its_chat(make: Mak
 
 async def test_a_stream_whose_beginning_is_no_longer_kept_ends_with_the_error(make: Make, tmp_path: Path) -> None:
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60, max_run_bytes=200)
-    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), question=HELLO)
+    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), user_message=HELLO)
     deltas = [TextDelta(id="text-1", delta=f"{number} ") for number in range(20)]
     await log.append("run-1", encode_chunks([Start(message_id="msg-1"), TextStart(id="text-1"), *deltas]))
     await log.aclose()

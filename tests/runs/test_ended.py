@@ -67,7 +67,7 @@ async def test_an_answer_that_was_cut_off_by_a_crash(make: Make, tmp_path: Path)
     await first.say("hello", "u0")
     await first.bridge.close()
     log = SqliteStreamLog(tmp_path / "state.db", ttl=60)
-    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), question=b"\x91\xa6hello?")
+    await log.open(RunHead("run-1", "ann", "chat", "msg-1", "u1"), user_message=b"\x91\xa6hello?")
     shown = [Start(message_id="msg-1"), StartStep(), TextStart(id="text-1"), TextDelta(id="text-1", delta="So")]
     await log.append("run-1", encode_chunks(shown))
     await log.aclose()

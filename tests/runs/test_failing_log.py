@@ -48,7 +48,7 @@ async def test_a_run_whose_start_cannot_be_written_fails_and_leaves_no_run(make:
     with pytest.raises(OSError, match="away"):
         await chat.begin("a", "u1")
     assert chat.bridge.running(chat.user, chat.id) is None
-    assert chat.bridge.writing == []
+    assert chat.bridge.active_runs == []
     log.failing = set()
     assert (await chat.say("a", "u1")).text == "ok"
     log.failing = {"append"}

@@ -25,7 +25,7 @@ from tests.support.pages import Page, refused
 from tests.support.payments import PAY, Payments, model_calling
 
 YES = UncheckedAnswer(approved=True)
-NO_STORE = "The server cannot ask for an approval now; the call was not executed."
+NO_STORE = "The server's store of calls does not answer; the call was not executed."
 
 
 class Away(MemoryGateStore):

@@ -8,17 +8,19 @@ import pytest
 from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent  # pyright: ignore[reportDeprecated]
 from google.adk.sessions import InMemorySessionService
 
+from adkwire.adk.events import TAKEN_OVER
 from adkwire.adk.runner import Target
 from adkwire.errors import Conflict, Unavailable
 from adkwire.runs import ownership
 from adkwire.stores.base import Batch, ChatKey, RunHead
 from adkwire.stores.memory import MemoryGateStore, MemorySignals, MemoryStreamLog, SharedSignals
 from adkwire.testing import Call, Say, ScriptedModel, Wait
+from tests.live.live_chat import RecordingListener
 from tests.patience import PATIENCE
 from tests.support.chats import Chat
 from tests.support.fixtures import Make
 from tests.support.gated_tools import Till
-from tests.support.pages import Page
+from tests.support.pages import Page, refused
 
 LEASE = "chat ann\nchat"
 
@@ -105,21 +107,23 @@ def says(text: str) -> ScriptedModel:
     return ScriptedModel(script=lambda _: [Say(text)])
 
 
+def payer_and_clerk(till: Till, held: asyncio.Event) -> ParallelAgent:  # pyright: ignore[reportDeprecated]
+    """Return an agent with two at once: one asks for an approval, while the other goes on until `held` is set."""
+    payer = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Paid.")]])
+    clerk = ScriptedModel(turns=[[Say("one "), Wait(held)]])
+    agents: list[BaseAgent] = [
+        LlmAgent(name="payer", model=payer, tools=[till.pay]),
+        LlmAgent(name="clerk", model=clerk),
+    ]
+    return ParallelAgent(name="office", sub_agents=agents)  # pyright: ignore[reportDeprecated]
+
+
 @pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated")
 async def test_only_the_owner_continues_with_an_answer_that_another_worker_took(make: Make) -> None:
     """A parallel agent still writes when the answer comes, so that the worker that asked owns the chat."""
     till, workers, held = Till(), Workers(make), asyncio.Event()
 
-    def agent() -> ParallelAgent:  # pyright: ignore[reportDeprecated]
-        payer = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Paid.")]])
-        clerk = ScriptedModel(turns=[[Say("one "), Wait(held)]])
-        agents: list[BaseAgent] = [
-            LlmAgent(name="payer", model=payer, tools=[till.pay]),
-            LlmAgent(name="clerk", model=clerk),
-        ]
-        return ParallelAgent(name="office", sub_agents=agents)  # pyright: ignore[reportDeprecated]
-
-    owner, taker, third = (Page(workers.start(agent())) for _ in range(3))
+    owner, taker, third = (Page(workers.start(payer_and_clerk(till, held))) for _ in range(3))
     async with owner.chat_events() as events:
         run = await owner.begin("pay")
         await events.until("call-asked")
@@ -137,6 +141,26 @@ async def test_only_the_owner_continues_with_an_answer_that_another_worker_took(
     assert till.paid == [5]
     assert (workers.signals[1].counts["refused"], workers.signals[1].counts["waited"]) == (0, 1)
     assert workers.signals[2].counts.keys() <= {"holder"}
+
+
+@pytest.mark.filterwarnings("ignore:ParallelAgent is deprecated")
+async def test_a_live_conversation_on_another_worker_ends_a_run_and_its_pending_call(make: Make) -> None:
+    """The model, the page and a late answer get the true reason."""
+    till, workers = Till(), Workers(make)
+    owner = Page(workers.start(payer_and_clerk(till, asyncio.Event())))
+    other = workers.start(says("?"))
+    async with owner.chat_events() as events:
+        run = await owner.begin("pay")
+        await events.until("call-asked")
+    link = await other.bridge.live.join("ann", "chat", RecordingListener())
+    await owner.reply(run)
+    assert run.why == "taken-over"
+    assert owner.part("c1")["errorText"] == TAKEN_OVER
+    late = "Too late: a live conversation was opened before the call was executed."
+    assert await refused(owner.answer("c1", approved=True)) == (409, late)
+    assert (await owner.audit())[-2][2:] == ("taken-over", "taken-over")
+    assert till.paid == []
+    await link.close()
 
 
 async def test_the_worker_that_took_an_answer_continues_when_the_owner_did_not(make: Make) -> None:

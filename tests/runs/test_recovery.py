@@ -133,7 +133,7 @@ async def leave_unfinished_runs(folder: Path, *unclosed: RunHead) -> None:
     """Write the streams of runs that had begun when the server died; only SECOND has its user message in the log."""
     log = SqliteStreamLog(folder / "state.db", ttl=60)
     for head in unclosed:
-        await log.open(head, question=msgspec.msgpack.encode(("never mind",)) if head is SECOND else b"")
+        await log.open(head, user_message=msgspec.msgpack.encode(("never mind",)) if head is SECOND else b"")
         await log.append(head.run, encode_chunks([Start(message_id=head.message)]))
     await log.aclose()
 

@@ -384,7 +384,7 @@ async def test_a_request_that_loads_its_session_while_the_bridge_closes_is_refus
     service.go_on.set()
     with pytest.raises(Unavailable):
         await starting
-    assert chat.bridge.writing == []
+    assert chat.bridge.active_runs == []
 
 
 async def test_a_run_that_begins_while_the_bridge_closes_is_ended(make: Make) -> None:
@@ -399,7 +399,7 @@ async def test_a_run_that_begins_while_the_bridge_closes_is_ended(make: Make) ->
         with pytest.raises(Unavailable):
             await starting
         await closing
-    assert chat.bridge.writing == []
+    assert chat.bridge.active_runs == []
 
 
 async def test_a_message_waits_for_a_run_that_ignores_its_cancellation(

@@ -245,8 +245,8 @@ async def test_three_messages_at_once_supersede_a_call_once(open_page: Open) -> 
     await page.say("pay")
     await asyncio.gather(*(page.bridge.start("ann", page.chat.turn(f"no {n}", f"x{n}")) for n in range(3)))
     async with asyncio.timeout(PATIENCE):
-        while page.bridge.writing:
-            await page.bridge.writing[0].done.wait()
+        while page.bridge.active_runs:
+            await page.bridge.active_runs[0].done.wait()
     assert till.paid == []
     assert await page.pending() == []
     page.messages = []
@@ -263,8 +263,8 @@ async def test_an_approval_and_a_message_at_once_execute_the_call_at_most_once(o
     typing = asyncio.create_task(page.bridge.start("ann", page.chat.turn("forget it", "u2")))
     await asyncio.wait([answering, typing])
     async with asyncio.timeout(PATIENCE):
-        while page.bridge.writing:
-            await page.bridge.writing[0].done.wait()
+        while page.bridge.active_runs:
+            await page.bridge.active_runs[0].done.wait()
     response = tool_responses(model.requests[-1])["c1"]
     if till.paid:
         assert response in ({"paid": 5}, {"error": UNFINISHED})

@@ -320,4 +320,4 @@ async def test_attached_files_are_freed_when_the_run_ends(make: Make) -> None:
     model.requests.clear()
     gc.collect()
     assert sys.getrefcount(data) == before
-    assert run.message == UserMessage("u1", ())
+    assert run.user_message == UserMessage("u1", ())

@@ -8,7 +8,7 @@ import pytest
 
 from adkwire import tasks
 from adkwire.errors import Unavailable
-from adkwire.gate.records import PendingCall, UncheckedAnswer
+from adkwire.gate.records import CallRecord, UncheckedAnswer
 from adkwire.runs.chat_events import CallListeners
 from adkwire.stores.base import CallRow, RunHead
 from adkwire.stores.memory import MemoryGateStore, MemorySignals, MemoryStreamLog, SharedSignals
@@ -149,7 +149,7 @@ async def test_a_message_that_cannot_be_handled_does_not_block_the_next(
 
 
 async def test_a_continuation_is_tried_again_after_a_failure(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adkwire.runs.continue_._RETRY", 0.01)
+    monkeypatch.setattr("adkwire.runs.continuation._RETRY", 0.01)
     now, till, store = [1000.0], Till(), FailingGateStore()
     model = ScriptedModel(turns=[[Call("pay", {"amount": 5}, "c1")], [Say("Too late.")]])
     chat = make(model, till.pay, db="memory:", gate_store=store, approval_timeout=60, clock=lambda: now[0])
@@ -164,10 +164,10 @@ async def test_a_continuation_is_tried_again_after_a_failure(make: Make, monkeyp
 
 
 def test_a_listener_that_fails_does_not_keep_a_call_from_the_next(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(call: PendingCall) -> None:
+    def fail(call: CallRecord) -> None:
         raise ZeroDivisionError(BUG)
 
-    received: list[PendingCall] = []
+    received: list[CallRecord] = []
     listeners = CallListeners()
     listeners.add(fail, received.append)
     listeners(call := asked())

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from adkwire.bridge import Bridge
 from adkwire.errors import RequestError
-from adkwire.gate.records import AuditEntry, PendingCall, UncheckedAnswer
+from adkwire.gate.records import AuditEntry, CallRecord, UncheckedAnswer
 from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.run import Run
 from adkwire.wire.decode.decoder import InputLimits, TurnInput, decode_request
@@ -137,7 +137,7 @@ class Page:
             part for part in self.messages[-1].parts if isinstance(part, ToolPart) and part.tool_call_id == call
         )
 
-    async def answer(self, call: str, **answer: Any) -> PendingCall:
+    async def answer(self, call: str, **answer: Any) -> CallRecord:
         """Answer a call through the calls route."""
         async with asyncio.timeout(PATIENCE):
             return await self.bridge.answer(self.chat.user, self.chat.id, call, UncheckedAnswer(**answer))

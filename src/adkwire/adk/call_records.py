@@ -17,7 +17,7 @@ from adkwire.errors import RequestError
 from adkwire.gate.client_tool import ClientTool
 from adkwire.gate.gate import ToolGate
 from adkwire.gate.policy import Decision
-from adkwire.gate.records import PendingCall, State, hash_args
+from adkwire.gate.records import CallRecord, State, hash_args
 from adkwire.stores.base import ChatKey
 from adkwire.wire.encode.outcome import ABORTED
 from adkwire.wire.encode.tool_calls import REQUEST_CONFIRMATION
@@ -113,18 +113,18 @@ class RunRecords:
         if state is not None and (at := state.began.pop(source, None)) is not None:
             event.custom_metadata = add_stamp(event.custom_metadata, {"at": at})
 
-    async def _asked(self, event: Event, question: types.FunctionCall) -> dict[str, Any]:
+    async def _asked(self, event: Event, request: types.FunctionCall) -> dict[str, Any]:
         """Open the record of a question; return what the page learns about it beyond ADK's own event."""
-        original: dict[str, Any] = (question.args or {}).get("originalFunctionCall") or {}
+        original: dict[str, Any] = (request.args or {}).get("originalFunctionCall") or {}
         seen = self._seen(event, original.get("id"))
-        if seen is None or question.id is None:
+        if seen is None or request.id is None:
             return {}
         try:
-            call = await self._gate.open(asked_call(seen, question, event.branch), seen.decision.timeout)
+            call = await self._gate.open(asked_call(seen, request, event.branch), seen.decision.timeout)
         except RequestError as error:
             logger.warning("a question could not be recorded: %s", error.message)
             return {}
-        return {question.id: about_question(call)}
+        return {request.id: about_approval_request(call)}
 
     def _responded(self, event: Event, response: types.FunctionResponse) -> None:
         """Drop the result of a call whose response is about to be stored."""
@@ -166,10 +166,10 @@ def _source_of(event: Event, *, live: bool) -> tuple[str, str] | None:
     return event.branch or "", f"{kind} by {event.author} on {connection}"
 
 
-def offered_call(seen: SeenCall, call_id: str) -> PendingCall:
+def offered_call(seen: SeenCall, call_id: str) -> CallRecord:
     """Return the record of a call that the browser executes without an approval."""
     tool, origin = seen.tool, seen.origin
-    return PendingCall(
+    return CallRecord(
         user=origin.key.user,
         chat=origin.key.chat,
         call=call_id,
@@ -187,16 +187,16 @@ def offered_call(seen: SeenCall, call_id: str) -> PendingCall:
     )
 
 
-def asked_call(seen: SeenCall, question: types.FunctionCall, branch: str | None) -> PendingCall:
+def asked_call(seen: SeenCall, request: types.FunctionCall, branch: str | None) -> CallRecord:
     """Return the record of a call that a person is asked about, as the question puts it."""
-    about = question.args or {}
+    about = request.args or {}
     original: dict[str, Any] = about["originalFunctionCall"]
     confirmation: dict[str, Any] = about.get("toolConfirmation") or {}
     by_gate = seen.decision.action == "ask"
     return msgspec.structs.replace(
         offered_call(seen, original["id"]),
         state=State.ASKED,
-        ask=question.id,
+        ask=request.id,
         input=original.get("args") or {},
         hint=confirmation.get("hint") or "",
         payload=confirmation.get("payload"),
@@ -206,7 +206,7 @@ def asked_call(seen: SeenCall, question: types.FunctionCall, branch: str | None)
     )
 
 
-def about_question(call: PendingCall) -> dict[str, Any]:
+def about_approval_request(call: CallRecord) -> dict[str, Any]:
     """Return what a client learns about a question beyond ADK's own event: scopes of a yes, and when it expires."""
     expiry = {"expiresAt": iso(call.expires_at)} if call.expires_at is not None else {}
     return {"scopes": list(call.scopes), **expiry}
@@ -226,7 +226,7 @@ def schema_of(tool: BaseTool) -> dict[str, Any] | None:
     return declaration.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def executed_result(tool: BaseTool, call: PendingCall, context: ToolContext, result: object) -> dict[str, Any]:
+def executed_result(tool: BaseTool, call: CallRecord, context: ToolContext, result: object) -> dict[str, Any]:
     """Return the result of an approved call in the form that model and page read."""
     if context.actions.requested_tool_confirmations.pop(call.call, None) is not None:
         # ADK asks once for a call; a second question would never be seen.

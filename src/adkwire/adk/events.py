@@ -10,7 +10,7 @@ from google.genai import types
 from msgspec import UNSET
 
 from adkwire.adk.stamps import add_stamp
-from adkwire.gate.records import Answer, PendingCall, State
+from adkwire.gate.records import Answer, CallRecord, State
 from adkwire.wire.encode.encoder import Encoder
 from adkwire.wire.encode.outcome import ABORTED
 from adkwire.wire.encode.tool_calls import REQUEST_CONFIRMATION, UNFINISHED
@@ -20,6 +20,8 @@ from adkwire.wire.javascript import whole_text
 SUPERSEDED = "The user went on without answering; this call was not executed."
 WENT_ON = "The user went on before this call ran; it was not executed."
 STOPPED = "The user stopped; this call was not executed."
+TAKEN_OVER = "The user opened a live conversation before this call ran; it was not executed."
+DELETED = "The user deleted the chat; this call was not executed."
 INTERRUPTED = "The server stopped before this call ran; it was not executed."
 LOST = "The server no longer knows this call; it was not executed."
 FAILED = "The answer failed before this call ran; it was not executed."
@@ -27,9 +29,12 @@ EXPIRED = "Nobody answered in time; this call was not executed."
 DENIED = "The user refused this call; it was not executed."
 PLACEHOLDER = "This tool call requires confirmation, please approve or reject."
 
+_NOT_EXECUTED = "This call was not executed."
 _WHY = {
     "superseded": SUPERSEDED,
     "stopped": STOPPED,
+    "taken-over": TAKEN_OVER,
+    "deleted": DELETED,
     "interrupted": INTERRUPTED,
     "failed": FAILED,
     "expired": EXPIRED,
@@ -38,7 +43,7 @@ _WHY = {
 Response = dict[str, Any]
 
 
-class UnansweredCalls(NamedTuple):
+class CallsWithoutResponse(NamedTuple):
     """The calls of a turn that have no response in the session yet."""
 
     encoder: Encoder
@@ -90,7 +95,7 @@ def response_event(
     )
 
 
-def without_answers(events: Iterable[Event], calls: Collection[str]) -> list[Event]:
+def without_responses(events: Iterable[Event], calls: Collection[str]) -> list[Event]:
     """Return the events without their responses to `calls`, which a person may still let run again."""
     kept: list[Event] = []
     for event in events:
@@ -109,7 +114,7 @@ def _parts(event: Event) -> list[types.Part]:
     return (event.content.parts if event.content is not None else None) or []
 
 
-def question_event(content: types.Content, invocation_id: str, stamp: dict[str, Any]) -> Event:
+def user_message_event(content: types.Content, invocation_id: str, stamp: dict[str, Any]) -> Event:
     """Return a user's message as ADK would have stored it."""
     return Event(author="user", invocation_id=invocation_id, content=content, custom_metadata=add_stamp(None, stamp))
 
@@ -147,7 +152,7 @@ def inner_event(event: Event) -> Event:
     )
 
 
-def response_if_over(call: PendingCall) -> Response | None:
+def response_if_over(call: CallRecord) -> Response | None:
     """Return the response of a call that is over and was not executed; None when it was, or may be."""
     answer = call.answer
     if call.state is State.VOID:
@@ -159,7 +164,7 @@ def response_if_over(call: PendingCall) -> Response | None:
     return refusal_of(call) if answer.expired or answer.approved is False else None
 
 
-def refusal_of(call: PendingCall | None) -> Response:
+def refusal_of(call: CallRecord | None) -> Response:
     """Return the response of a call that was asked about and not approved."""
     answer = call.answer if call is not None else None
     if answer is not None and answer.expired:
@@ -169,11 +174,11 @@ def refusal_of(call: PendingCall | None) -> Response:
 
 def not_executed_text(outcome: str, answer: Answer | None = None) -> str:
     """Return the error text of a call that was taken back, maybe after it was answered."""
-    words = _WHY.get(outcome, SUPERSEDED)
+    words = _WHY.get(outcome, _NOT_EXECUTED)
     return WENT_ON if words == SUPERSEDED and answer is not None else words
 
 
-def output_of(call: PendingCall) -> Response | None:
+def output_of(call: CallRecord) -> Response | None:
     """Return the output of a browser call as the agent gets it; None while there is none."""
     answer = call.answer
     if answer is None or call.state in (State.VOID, State.UNKNOWN):
@@ -186,12 +191,12 @@ def output_of(call: PendingCall) -> Response | None:
     return {"error": EXPIRED} if answer.expired and is_released(call) else None
 
 
-def is_released(call: PendingCall) -> bool:
+def is_released(call: CallRecord) -> bool:
     """Return whether the browser may execute a call: it needs no approval, or was approved."""
     return call.browser and (call.ask is None or (call.answer is not None and call.answer.approved is True))
 
 
-def verdict_part(call: PendingCall) -> types.Part:
+def verdict_part(call: CallRecord) -> types.Part:
     """Return a person's verdict in the form that ADK takes."""
     answer = call.answer
     approved = answer is not None and answer.approved is True and not answer.expired
@@ -201,12 +206,12 @@ def verdict_part(call: PendingCall) -> types.Part:
     return _response(call.ask or "", REQUEST_CONFIRMATION, response)
 
 
-def verdict_stamp(calls: Sequence[PendingCall]) -> dict[str, Any]:
+def verdict_stamp(calls: Sequence[CallRecord]) -> dict[str, Any]:
     """Return what is stamped on verdicts beyond ADK's yes or no: reason, edited arguments, expiry, an output."""
     return {"verdicts": {call.ask: more for call in calls if (more := _verdict_details(call))}}
 
 
-def _verdict_details(call: PendingCall) -> dict[str, Any]:
+def _verdict_details(call: CallRecord) -> dict[str, Any]:
     answer = call.answer
     if answer is None:
         return {}
@@ -215,7 +220,7 @@ def _verdict_details(call: PendingCall) -> dict[str, Any]:
     return {name: value for name, value in details.items() if value not in ("", None, False)}
 
 
-def output_stamp(calls: Sequence[PendingCall]) -> dict[str, Any]:
+def output_stamp(calls: Sequence[CallRecord]) -> dict[str, Any]:
     """Return what is stamped on outputs that ADK had to put into an object, so that the page shows the bare value."""
     bare = [call for call in calls if call.answer is not None and _is_bare(call.answer.output)]
     return {"outputs": {call.call: {"bare": True} for call in bare}} if bare else {}
@@ -226,7 +231,7 @@ def _is_bare(output: Any) -> bool:
     return output is not UNSET and not isinstance(output, dict)
 
 
-def answer_event(call: PendingCall, part: types.Part, stamp: dict[str, Any]) -> Event:
+def answer_event(call: CallRecord, part: types.Part, stamp: dict[str, Any]) -> Event:
     """Return an event of the user with an answer, in the invocation that asked."""
     return Event(
         author="user",
@@ -237,12 +242,12 @@ def answer_event(call: PendingCall, part: types.Part, stamp: dict[str, Any]) -> 
     )
 
 
-def verdict_event(call: PendingCall, stamp: dict[str, Any]) -> Event:
+def verdict_event(call: CallRecord, stamp: dict[str, Any]) -> Event:
     """Return an event with a verdict that is shown in history and that ADK does not act on."""
     return answer_event(call, verdict_part(call), {**stamp, **verdict_stamp([call])})
 
 
-def output_part(call: PendingCall) -> types.Part:
+def output_part(call: CallRecord) -> types.Part:
     """Return a browser's output in the form that ADK takes."""
     return _response(call.call, call.tool, output_of(call) or {})
 

@@ -37,8 +37,9 @@ from adkwire.adk.writer import check_writer
 from adkwire.errors import RequestError
 from adkwire.gate.client_tool import ClientTool
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import PendingCall, State
+from adkwire.gate.records import CallRecord, State
 from adkwire.stores.base import ChatKey
+from adkwire.wire.encode.tool_calls import UNFINISHED
 
 logger = logging.getLogger("adkwire")
 
@@ -47,7 +48,7 @@ _NOT_RELEASED = "This call was answered before or is no longer allowed; it was n
 _BEGUN = "This call was begun before and is not executed again; what came of it is unknown here."
 _NO_PAUSE = "This call waits for a person or a browser, which an agent inside a tool cannot do; it was not executed."
 _UNDECIDED = "Whether this call needs an approval could not be determined; it was not executed."
-_NO_STORE = "The server cannot ask for an approval now; the call was not executed."
+_NO_STORE = "The server's store of calls does not answer; the call was not executed."
 
 
 @dataclass
@@ -55,7 +56,7 @@ class _CallState:
     """What the plugin keeps of a call while its tool context exists."""
 
     seen: SeenCall | None = None
-    claimed: PendingCall | None = None
+    claimed: CallRecord | None = None
     """The record of a call that was approved and that this process executes."""
     inner_is_shown: bool = False
     """True once an inner call was shown."""
@@ -150,11 +151,13 @@ class GatePlugin(BasePlugin):
             self._calls[context].inner_is_shown = True
 
     async def _apply_answer(
-        self, call: PendingCall, run: HoldingRun, args: dict[str, Any], context: ToolContext
+        self, call: CallRecord, run: HoldingRun, args: dict[str, Any], context: ToolContext
     ) -> Response | None:
         """Apply the answer to a held call; return its response, None to let the tool run."""
         answer = call.answer
-        if answer is None or call.state in (State.VOID, State.UNKNOWN):
+        if call.state is State.UNKNOWN:
+            return {"error": UNFINISHED}
+        if answer is None or call.state is State.VOID:
             return {"error": not_executed_text(call.outcome, answer)}
         approved = answer.approved is True and not answer.expired
         if approved and call.browser:
@@ -280,7 +283,7 @@ class GatePlugin(BasePlugin):
             return {"error": _NO_STORE}
         return None
 
-    async def _close_record(self, call: PendingCall, outcome: str) -> None:
+    async def _close_record(self, call: CallRecord, outcome: str) -> None:
         """Record how a call ended; a gate that does not answer is no failure of the call."""
         try:
             await self._gate.finish(call.user, call.chat, call.call, outcome)

@@ -234,10 +234,10 @@ def _code_of(error: Exception) -> str:
 
 def contents_of_chat(events: Iterable[Event]) -> list[types.Content]:
     """Return the turns of a chat as contents for a model without tools."""
-    return [content for turn in turns(events) for content in (*_question(turn), *_answer(turn))]
+    return [content for turn in turns(events) for content in (*_user_contents(turn), *_answer(turn))]
 
 
-def _question(turn: Turn) -> Iterator[types.Content]:
+def _user_contents(turn: Turn) -> Iterator[types.Content]:
     if turn.user_event is not None and (parts := [_part(content) for content in text_and_files(turn.user_event)]):
         yield _content("user", parts)
 

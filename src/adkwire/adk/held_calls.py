@@ -17,12 +17,12 @@ import msgspec
 from google.adk.events.event import Event
 from google.genai import types
 
-from adkwire.adk.call_records import CallOrigin, SeenCall, about_question, asked_call, offered_call
+from adkwire.adk.call_records import CallOrigin, SeenCall, about_approval_request, asked_call, offered_call
 from adkwire.adk.events import EXPIRED, Response, not_executed_text, output_of, output_stamp, verdict_event
 from adkwire.adk.stamps import add_stamp
 from adkwire.errors import RequestError
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import OPEN, PendingCall, State
+from adkwire.gate.records import OPEN, CallRecord, State
 from adkwire.settings import Settings
 from adkwire.stores.base import ChatKey
 from adkwire.wire.encode.tool_calls import REQUEST_CONFIRMATION
@@ -102,18 +102,18 @@ class HeldCalls:
 
     async def ask(
         self, seen: SeenCall, run: HoldingRun, call_id: str, *, author: str, hint: str, payload: Any = None
-    ) -> PendingCall:
+    ) -> CallRecord:
         """Ask a person about a call and wait; return its record when the verdict was shown, or the call taken back."""
-        question = _question(seen, call_id, hint, payload)
-        asked = asked_call(seen, question, seen.origin.branch)
+        request = _approval_request(seen, call_id, hint, payload)
+        asked = asked_call(seen, request, seen.origin.branch)
         async with self._abandon_on_failure(asked):
             record = await self._open(asked, seen.decision.timeout, self._settings.live_approval_timeout)
-            await run.show(call_id, _question_event(seen, question, record, author))
+            await run.show(call_id, _approval_request_event(seen, request, record, author))
             answered = await self._answered(record)
             await self._show_verdict(answered, run, seen.origin.stamp)
             return answered
 
-    async def _show_verdict(self, call: PendingCall, run: HoldingRun, stamp: dict[str, Any]) -> None:
+    async def _show_verdict(self, call: CallRecord, run: HoldingRun, stamp: dict[str, Any]) -> None:
         """Show a verdict before the call runs. What a browser has executed already cannot be undone if this fails."""
         if call.answer is None or call.state in (State.VOID, State.UNKNOWN):
             return
@@ -133,7 +133,7 @@ class HeldCalls:
         return await self.output(record, run)
 
     @asynccontextmanager
-    async def _abandon_on_failure(self, call: PendingCall) -> AsyncGenerator[None, None]:
+    async def _abandon_on_failure(self, call: CallRecord) -> AsyncGenerator[None, None]:
         """Abandon a call when a store fails: the model reads that it was not executed, so it must not be."""
         try:
             yield
@@ -142,13 +142,13 @@ class HeldCalls:
                 await self._gate.abandon(call.user, call.chat, call.call, "interrupted")
             raise
 
-    async def _open(self, call: PendingCall, rule_timeout: float | None, live_timeout: float) -> PendingCall:
+    async def _open(self, call: CallRecord, rule_timeout: float | None, live_timeout: float) -> CallRecord:
         """Open the record of a call with the timeout of its rule, or `live_timeout` until the conversation ends."""
         if rule_timeout is not None:
             return await self._gate.open(call, rule_timeout)
         return await self._gate.open(msgspec.structs.replace(call, live=True), live_timeout)
 
-    async def output(self, record: PendingCall, run: HoldingRun) -> Response:
+    async def output(self, record: CallRecord, run: HoldingRun) -> Response:
         """Wait for the browser's output of a call and return it."""
         now = await self._answered(record) if record.state in OPEN else record
         if now.state is State.VOID:
@@ -163,7 +163,7 @@ class HeldCalls:
             logger.warning("the end of call %s could not be recorded: %s", now.call, error.message)
         return output_of(now) or {"error": EXPIRED}
 
-    async def _answered(self, call: PendingCall) -> PendingCall:
+    async def _answered(self, call: CallRecord) -> CallRecord:
         """Wait until a question has an answer or goes on to the browser, or an offer has an output.
 
         A record that no longer exists was taken back with its chat.
@@ -179,7 +179,7 @@ class HeldCalls:
                     return now
                 await changed.wait()
 
-    async def _record(self, key: ChatKey, call: str) -> PendingCall | None:
+    async def _record(self, key: ChatKey, call: str) -> CallRecord | None:
         """Read the record of a call, again and again while the store does not answer: the call goes on waiting."""
         wait = _RETRY
         while True:
@@ -199,7 +199,7 @@ class HeldCalls:
             self._waiting.pop((key, call), None)
 
 
-def _question(seen: SeenCall, call_id: str, hint: str, payload: Any) -> types.FunctionCall:
+def _approval_request(seen: SeenCall, call_id: str, hint: str, payload: Any) -> types.FunctionCall:
     original = types.FunctionCall(id=call_id, name=seen.tool.name, args=seen.args)
     confirmation = {"hint": hint, "confirmed": False} | ({"payload": payload} if payload is not None else {})
     args = {
@@ -209,14 +209,14 @@ def _question(seen: SeenCall, call_id: str, hint: str, payload: Any) -> types.Fu
     return types.FunctionCall(id=f"adk-{uuid.uuid4()}", name=REQUEST_CONFIRMATION, args=args)
 
 
-def _question_event(seen: SeenCall, question: types.FunctionCall, record: PendingCall, author: str) -> Event:
+def _approval_request_event(seen: SeenCall, request: types.FunctionCall, record: CallRecord, author: str) -> Event:
     """Return the event that ADK would have written if it could pause here."""
-    asked = question.id or ""
+    asked = request.id or ""
     return Event(
         author=author,
         invocation_id=seen.origin.invocation,
         branch=seen.origin.branch,
-        content=types.Content(role="user", parts=[types.Part(function_call=question)]),
+        content=types.Content(role="user", parts=[types.Part(function_call=request)]),
         long_running_tool_ids={asked},
-        custom_metadata=add_stamp(None, {**seen.origin.stamp, "asks": {asked: about_question(record)}}),
+        custom_metadata=add_stamp(None, {**seen.origin.stamp, "asks": {asked: about_approval_request(record)}}),
     )

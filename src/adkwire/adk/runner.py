@@ -41,7 +41,7 @@ from adkwire.adk.stamps import add_stamp
 from adkwire.adk.turns import Turn, turns
 from adkwire.errors import ConfigError, Unavailable
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import PendingCall
+from adkwire.gate.records import CallRecord
 from adkwire.settings import Settings
 from adkwire.stores.base import ChatKey
 from adkwire.stores.outages import is_outage
@@ -120,7 +120,7 @@ class AgentRunner:
         return getattr(self.model, "offline", False) is True
 
     @property
-    def talks(self) -> bool:
+    def supports_live(self) -> bool:
         """True when the root is an agent whose model has live connections."""
         if not isinstance(self._target, LlmAgent):
             return False
@@ -135,7 +135,7 @@ class AgentRunner:
     async def go_on(
         self,
         key: ChatKey,
-        calls: Sequence[PendingCall],
+        calls: Sequence[CallRecord],
         with_verdict: Collection[str],
         stamp: Stamp,
         abort: asyncio.Event,
@@ -156,7 +156,7 @@ class AgentRunner:
     async def _answer(
         self,
         key: ChatKey,
-        calls: Sequence[PendingCall],
+        calls: Sequence[CallRecord],
         with_verdict: Collection[str],
         stamp: Stamp,
         abort: asyncio.Event,
@@ -227,7 +227,7 @@ class AgentRunner:
                 self._plugin.records.forget(live.invocation)
 
     async def hand_over(
-        self, key: ChatKey, calls: Sequence[PendingCall], with_verdict: Collection[str], stamp: Stamp
+        self, key: ChatKey, calls: Sequence[CallRecord], with_verdict: Collection[str], stamp: Stamp
     ) -> list[Event]:
         """Store the answers to parked calls, which a live run reads when it begins; return the stored events."""
         outputs = [call for call in calls if is_released(call)]

@@ -66,9 +66,9 @@ class Turn:
         # Behind the end: an answer that waits for its siblings must not look like a call that did not finish.
         for event in answered:
             chunks += encoder.feed(event)
-        return [*self.question(), fold(chunks)]
+        return [*self.user_message(), fold(chunks)]
 
-    def question(self) -> list[UIMessage]:
+    def user_message(self) -> list[UIMessage]:
         """Return the user's message, if the turn began with one."""
         if self.user_event is None and not self.spoken:
             return []
@@ -110,7 +110,7 @@ def turns(events: Iterable[Event]) -> list[Turn]:
         turn.spoken = turn.spoken or stamp.get("spoken") is True or event.input_transcription is not None
         if event.input_transcription is not None:
             transcripts.setdefault(message_id, []).append(event)
-        elif turn.user_event is None and _is_question(event):
+        elif turn.user_event is None and _is_user_message(event):
             turn.user_event = event
         else:
             turn.events.append(event)
@@ -140,7 +140,7 @@ def _shows(event: Event) -> bool:
     return any(each is not None for each in (event.content, event.error_code, event.output, transcript))
 
 
-def _is_question(event: Event) -> bool:
+def _is_user_message(event: Event) -> bool:
     parts = event.content.parts if event.author == "user" and event.content else None
     return bool(parts) and all(part.function_response is None for part in parts or ())
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from adkwire.errors import RequestError
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import PendingCall
+from adkwire.gate.records import CallRecord
 from adkwire.tasks import Watchers
 
 logger = logging.getLogger("adkwire")
@@ -33,7 +33,7 @@ class Expiry:
         self._changed.set()
         self._watchers.start("expiry", self._watch)
 
-    def changed(self, call: PendingCall) -> None:
+    def changed(self, call: CallRecord) -> None:
         """Note that a call has moved: it may be the next to expire."""
         if call.expires_at is not None:
             self.start()

@@ -19,16 +19,17 @@ from adkwire.gate.grants import Grant, grant_of, grant_with, revocation
 from adkwire.gate.judge import REFUSED, Judge
 from adkwire.gate.policy import Decision, Policy
 from adkwire.gate.records import (
+    NOT_STARTED,
     OPEN,
     OVER,
-    UNDECIDED,
     Answer,
     AnswerScope,
     AuditEntry,
+    CallRecord,
     Json,
-    PendingCall,
     State,
     UncheckedAnswer,
+    VoidReason,
     hash_args,
 )
 from adkwire.stores.base import CallRow, GateStore
@@ -41,7 +42,7 @@ CLOCK = "clock"
 """The actor of answers to calls that nobody answered in time."""
 _MAX_EXPIRED_AT_ONCE = 100
 """Calls that one `expire` reads and answers at most."""
-_decoder = msgspec.json.Decoder(PendingCall)
+_decoder = msgspec.json.Decoder(CallRecord)
 
 
 class ToolGate:
@@ -57,7 +58,7 @@ class ToolGate:
         browser_timeout: float = 0,
         max_output: int = 16_000,
         worker: str = "",
-        changed: Callable[[PendingCall], None] = lambda call: None,
+        changed: Callable[[CallRecord], None] = lambda call: None,
     ) -> None:
         self._store = store
         self._policy = policy
@@ -78,7 +79,7 @@ class ToolGate:
                 return dataclasses.replace(decision, action="allow", rule=f"granted; {decision.rule}")
         return decision
 
-    async def note(self, call: PendingCall, verdict: str, outcome: str, actor: str) -> None:
+    async def note(self, call: CallRecord, verdict: str, outcome: str, actor: str) -> None:
         """Add a line about a call to the audit."""
         answer = call.answer
         await self._write(
@@ -98,7 +99,7 @@ class ToolGate:
             ),
         )
 
-    async def open(self, call: PendingCall, seconds: float | None) -> PendingCall:
+    async def open(self, call: CallRecord, seconds: float | None) -> CallRecord:
         """Store a new call, which expires after `seconds`; return its record, or the one that is there already."""
         now = self._clock()
         wait = self._timeout if seconds is None else seconds
@@ -111,7 +112,7 @@ class ToolGate:
             self._notify(call)
         return call
 
-    async def _replace_ended(self, call: PendingCall) -> bool:
+    async def _replace_ended(self, call: CallRecord) -> bool:
         """Replace a call that is over by a new one with its id: some models number their calls anew in each answer."""
         old = await self.get(call.user, call.chat, call.call)
         if old is None or old.state not in OVER or (old.message, old.ask) == (call.message, call.ask):
@@ -120,7 +121,7 @@ class ToolGate:
 
     async def settle(
         self, user: str, chat: str, call_id: str, answer: UncheckedAnswer, *, retry: bool = False
-    ) -> PendingCall:
+    ) -> CallRecord:
         """Store the answer to a call and return the record; the same answer again changes nothing.
 
         Any other answer to a call that has one is a `Conflict`. With `retry`, an approval lets an UNKNOWN call run
@@ -140,7 +141,7 @@ class ToolGate:
             raise
         return await self._settled(stored, answer.scope if answer.scope in stored.scopes else "once")
 
-    async def _release(self, call: PendingCall) -> None:
+    async def _release(self, call: CallRecord) -> None:
         """Approve a waiting call because of a new grant, unless it was answered or has expired meanwhile."""
         try:
             after = self._judge.answered(call, UncheckedAnswer(approved=True), self._clock(), retry=False)
@@ -164,12 +165,12 @@ class ToolGate:
         )
         await self._write(user, chat, entry)
 
-    async def expire(self) -> list[PendingCall]:
+    async def expire(self) -> list[CallRecord]:
         """Answer calls whose time is over on behalf of the clock, and return them.
 
         These are the earliest, a limited number at once: while there are more, `next_expiry` is in the past.
         """
-        now, expired = self._clock(), list[PendingCall]()
+        now, expired = self._clock(), list[CallRecord]()
         for row in await self._store.expiring(OPEN, now, _MAX_EXPIRED_AT_ONCE):
             try:
                 call = _record(row)
@@ -188,10 +189,10 @@ class ToolGate:
         """Return when the next call of any user expires; None when none does."""
         return await self._store.next_expiry(OPEN)
 
-    async def claim(self, user: str, chat: str, call_id: str, args: Mapping[str, Json]) -> PendingCall | None:
+    async def claim(self, user: str, chat: str, call_id: str, args: Mapping[str, Json]) -> CallRecord | None:
         """Move an approved call to EXECUTING and return it; None means that the caller must not execute it."""
         call = await self.get(user, chat, call_id)
-        if call is None or not call.executes:
+        if call is None or not call.is_claimable:
             return None
         if call.args_hash != hash_args(args) or not self._judge.allows(call.tool, call.final_args):
             await self._end(call, State.DONE, "not executed")
@@ -204,10 +205,10 @@ class ToolGate:
         if call is not None and call.state in (State.EXECUTING, State.ANSWERED):
             await self._end(call, State.DONE, outcome)
 
-    async def abandon(self, user: str, chat: str, call_id: str, why: str) -> bool:
+    async def abandon(self, user: str, chat: str, call_id: str, why: VoidReason) -> bool:
         """End a call whose run has ended without its result; return whether it may have been executed."""
         while (call := await self.get(user, chat, call_id)) is not None:
-            after: PendingCall | None = call
+            after: CallRecord | None = call
             if call.state not in OVER:
                 executing = call.state is State.EXECUTING
                 after = await self._end(call, *((State.UNKNOWN, "unknown") if executing else (State.VOID, why)))
@@ -216,51 +217,51 @@ class ToolGate:
                 return done or after.state is State.UNKNOWN
         return True
 
-    async def void(self, user: str, chat: str, why: str) -> list[PendingCall]:
+    async def void(self, user: str, chat: str, why: VoidReason) -> list[CallRecord]:
         """End all calls of a chat that were not executed, and return them. Those with a browser's output are DONE, the
         others VOID."""
-        ended: list[PendingCall] = []
-        while left := await self.undecided(user, chat):
+        ended: list[CallRecord] = []
+        while left := await self.not_started(user, chat):
             for call in left:
                 kept = call.state is State.ANSWERED and call.answer is not None and call.answer.has_output
                 after = await self._end(call, State.DONE if kept else State.VOID, "answered" if kept else why)
                 ended += [after] if after is not None else []
         return ended
 
-    async def park(self, call: PendingCall) -> None:
+    async def park(self, call: CallRecord) -> None:
         """Make a held call a parked one, with the time that a parked call has to be answered."""
         expiry = self._clock() + self._timeout if self._timeout else None
         after = await self._store_move(msgspec.structs.replace(call, live=False, expires_at=expiry))
         if after is not None:
             self._notify(after)
 
-    async def executing(self, user: str, chat: str) -> list[PendingCall]:
+    async def executing(self, user: str, chat: str) -> list[CallRecord]:
         """Return the calls of a chat that are being executed."""
         return await self._in_states(user, chat, {State.EXECUTING})
 
-    async def reopen(self, call: PendingCall) -> None:
+    async def reopen(self, call: CallRecord) -> None:
         """Ask about a call again, because the server stopped before its answer reached the agent."""
         after = await self._store_move(call.moved(State.ASKED, answer=None))
         if after is not None:
             self._notify(after)
 
-    async def undecided(self, user: str, chat: str) -> list[PendingCall]:
+    async def not_started(self, user: str, chat: str) -> list[CallRecord]:
         """Return the calls of a chat of which nothing was executed yet."""
-        return await self._in_states(user, chat, UNDECIDED)
+        return await self._in_states(user, chat, NOT_STARTED)
 
-    async def _in_states(self, user: str, chat: str, states: Collection[State]) -> list[PendingCall]:
+    async def _in_states(self, user: str, chat: str, states: Collection[State]) -> list[CallRecord]:
         return [_record(row) for row in await self._store.find(user, states, chat)]
 
-    async def calls(self, user: str, chat: str) -> list[PendingCall]:
+    async def calls(self, user: str, chat: str) -> list[CallRecord]:
         """Return all calls of a chat, in the order in which they were opened."""
         return [_record(row) for row in await self._store.calls(user, chat)]
 
-    async def get(self, user: str, chat: str, call_id: str) -> PendingCall | None:
+    async def get(self, user: str, chat: str, call_id: str) -> CallRecord | None:
         """Return one call of a chat; None when there is none."""
         row = await self._store.get(user, chat, call_id)
         return _record(row) if row is not None else None
 
-    async def waiting(self, user: str) -> list[PendingCall]:
+    async def waiting(self, user: str) -> list[CallRecord]:
         """Return the calls in all chats of a user that a person or a browser has to act on."""
         return [_record(row) for row in await self._store.find(user, OPEN)]
 
@@ -277,7 +278,7 @@ class ToolGate:
         await asyncio.gather(*self._notes)
         await self._store.close()
 
-    async def _settled(self, call: PendingCall, scope: AnswerScope) -> PendingCall:
+    async def _settled(self, call: CallRecord, scope: AnswerScope) -> CallRecord:
         """Follow up a stored answer: first notify the listener, then write the audit and the grant, which may fail."""
         answer = call.answer
         self._notify(call)
@@ -287,7 +288,7 @@ class ToolGate:
                 await self._grant(call, scope)
         return call
 
-    async def _grant(self, call: PendingCall, scope: AnswerScope) -> None:
+    async def _grant(self, call: CallRecord, scope: AnswerScope) -> None:
         """Store a standing approval, and approve with it the calls that wait already and that it covers."""
         args_hash = hash_args(call.final_args)
         what = _grants(call.tool, args_hash)[0 if call.grant == "same-arguments" else 1]
@@ -314,7 +315,7 @@ class ToolGate:
         logger.info("the grant of %s (%s) was taken back", grant.tool, grant.scope)
         await self._write(user, grant.chat, revocation(grant, user, self._clock()))
 
-    async def _end(self, call: PendingCall, state: State, outcome: str) -> PendingCall | None:
+    async def _end(self, call: CallRecord, state: State, outcome: str) -> CallRecord | None:
         if state is State.VOID and call.retried:
             state, outcome = State.UNKNOWN, "unknown"
         after = await self._store_move(call.moved(state, outcome=outcome))
@@ -331,14 +332,14 @@ class ToolGate:
             await asyncio.shield(note)
         return after
 
-    def _notify(self, call: PendingCall) -> None:
+    def _notify(self, call: CallRecord) -> None:
         """Call the listener with a call that has moved. The move is stored, so no error of the listener may undo it."""
         try:
             self._changed(call)
         except Exception:
             logger.exception("a listener failed when call %s in chat %s became %s", call.call, call.chat, call.state)
 
-    async def _store_move(self, call: PendingCall) -> PendingCall | None:
+    async def _store_move(self, call: CallRecord) -> CallRecord | None:
         call = msgspec.structs.replace(call, worker=self.worker)
         if not await self._store.replace(_row(call)):
             return None
@@ -352,11 +353,11 @@ class ToolGate:
             logger.exception("a line of the audit of chat %s is lost: %s %s", chat, entry.call, entry.verdict)
 
 
-def _record(row: CallRow) -> PendingCall:
+def _record(row: CallRow) -> CallRecord:
     return msgspec.structs.replace(_decoder.decode(row.data), version=row.version)
 
 
-def _row(call: PendingCall) -> CallRow:
+def _row(call: CallRecord) -> CallRow:
     return CallRow(
         user=call.user,
         chat=call.chat,

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adkwire.gate.records import AnswerScope, AuditEntry, PendingCall
+from adkwire.gate.records import AnswerScope, AuditEntry, CallRecord
 from adkwire.stores.base import GrantRow
 from adkwire.wire.chunks import Json
 from adkwire.wire.javascript import iso
@@ -27,7 +27,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _decoder = msgspec.json.Decoder(Grant)
 
 
-def grant_with(call: PendingCall, scope: AnswerScope, at: float) -> Grant:
+def grant_with(call: CallRecord, scope: AnswerScope, at: float) -> Grant:
     """Return the grant that an approval of a call gives."""
     same_arguments = call.grant == "same-arguments"
     return Grant(

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from adkwire.errors import Conflict, FieldProblem, NotFound, TooLarge, Unprocessable
 from adkwire.gate.policy import Policy
-from adkwire.gate.records import OPEN, Answer, PendingCall, State, UncheckedAnswer
+from adkwire.gate.records import OPEN, Answer, CallRecord, State, UncheckedAnswer
 from adkwire.gate.schemas import field_problems, json_pointer, problem
 from adkwire.wire.chunks import Json, encode_chunk
 from adkwire.wire.javascript import same_value
@@ -17,6 +17,8 @@ REFUSED = "No call is waiting for this answer."
 _TOO_LATE = {
     "superseded": "Too late: the conversation went on without this call, and it was not executed.",
     "stopped": "Too late: the call was stopped before it was executed.",
+    "taken-over": "Too late: a live conversation was opened before the call was executed.",
+    "deleted": "Too late: the chat was deleted before the call was executed.",
     "interrupted": "Too late: the server stopped before the call was executed.",
     "expired": "Too late: nobody answered in time, and the call was not executed.",
     "failed": "Too late: the answer failed before the call was executed.",
@@ -39,7 +41,7 @@ class Judge:
         """Return whether no rule denies the call. Edited arguments and approved calls that begin are checked again."""
         return self._policy.decide(tool, args, asks=True).action != "deny"
 
-    def answered(self, call: PendingCall, answer: UncheckedAnswer, now: float, *, retry: bool) -> PendingCall | None:
+    def answered(self, call: CallRecord, answer: UncheckedAnswer, now: float, *, retry: bool) -> CallRecord | None:
         """Return the record with this answer in it; None when the record has the same answer already."""
         _check_echo(call, answer)
         if call.expires_at is not None and call.state in OPEN and call.expires_at <= now:
@@ -59,7 +61,7 @@ class Judge:
             case _:
                 raise Conflict(too_late_text(call.outcome, call.answer))
 
-    def _decided(self, call: PendingCall, answer: UncheckedAnswer, now: float) -> PendingCall:
+    def _decided(self, call: CallRecord, answer: UncheckedAnswer, now: float) -> CallRecord:
         if answer.has_output and not call.browser:
             raise NotFound(REFUSED)
         approved = answer.approved if answer.approved is not None else answer.has_output
@@ -88,8 +90,8 @@ class Judge:
         self._check_output(call, answer)
         return after.moved(State.ANSWERED, answer=_with_output(after, answer, now))
 
-    def _renewed(self, call: PendingCall, now: float) -> float | None:
-        """Return the new deadline of an approved browser call.
+    def _renewed(self, call: CallRecord, now: float) -> float | None:
+        """Return the new deadline of a call with a verdict. Only a browser call that waits for its output needs it.
 
         The browser has as much time as the person had for the approval; in a live conversation, what it has for every
         call.
@@ -98,7 +100,7 @@ class Judge:
             return now + self._browser_timeout if self._browser_timeout else None
         return None if call.expires_at is None else now + call.expires_at - call.asked_at
 
-    def _check_edit(self, call: PendingCall, args: dict[str, Json]) -> None:
+    def _check_edit(self, call: CallRecord, args: dict[str, Json]) -> None:
         unknown = sorted(set(args) - set((call.parameters or {}).get("properties", args)))
         wrong = f"{unknown[0]} is not one of them" if unknown else problem(args, call.parameters)
         if wrong is not None:
@@ -108,7 +110,7 @@ class Judge:
         if not self.allows(call.tool, args):
             raise Unprocessable("The policy of this server does not allow these arguments.")
 
-    def _check_output(self, call: PendingCall, answer: UncheckedAnswer) -> None:
+    def _check_output(self, call: CallRecord, answer: UncheckedAnswer) -> None:
         if answer.output is UNSET:
             return
         if len(encode_chunk(answer.output)) > self._max_output:
@@ -118,7 +120,7 @@ class Judge:
             raise Unprocessable(f"This is not what {call.tool} gives: {wrong}", fields=fields)
 
 
-def _check_echo(call: PendingCall, answer: UncheckedAnswer) -> None:
+def _check_echo(call: CallRecord, answer: UncheckedAnswer) -> None:
     """Refuse an answer to another question, or one whose client repeats another call than the server sent."""
     echo = answer.echo
     if answer.ask is not None and answer.ask != call.ask:
@@ -134,14 +136,14 @@ def _check_echo(call: PendingCall, answer: UncheckedAnswer) -> None:
         raise NotFound(REFUSED)
 
 
-def _with_output(call: PendingCall, answer: UncheckedAnswer, now: float) -> Answer:
+def _with_output(call: CallRecord, answer: UncheckedAnswer, now: float) -> Answer:
     error = answer.error[:_MAX_ERROR] if answer.error is not UNSET else UNSET
     if call.answer is None:
         return Answer(actor=call.user, at=now, output=answer.output, error=error)
     return msgspec.structs.replace(call.answer, output=answer.output, error=error)
 
 
-def _says_the_same(call: PendingCall, answer: UncheckedAnswer) -> bool:
+def _says_the_same(call: CallRecord, answer: UncheckedAnswer) -> bool:
     recorded = call.answer
     if recorded is None or recorded.expired or call.state in (State.VOID, State.UNKNOWN):
         return False

@@ -11,7 +11,7 @@
 | ANSWERED                 | no, expiry or output reached the agent      | DONE      |
 | EXECUTING                | result, failure                             | DONE      |
 | EXECUTING                | crash, cancellation                         | UNKNOWN   |
-| ASKED, OFFERED, ANSWERED | superseded, stopped, interrupted            | VOID      |
+| ASKED, OFFERED, ANSWERED | any `VoidReason`                            | VOID      |
 | ANSWERED                 | the same, if it was UNKNOWN before          | UNKNOWN   |
 | ANSWERED                 | restart before anything reached the agent   | ASKED     |
 | UNKNOWN                  | yes, where the rule says `retry`            | ANSWERED  |
@@ -27,7 +27,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -35,6 +35,12 @@ from msgspec import UNSET, UnsetType
 from adkwire.gate.policy import GrantCoverage
 from adkwire.wire.chunks import Json
 from adkwire.wire.decode.call_answers import AnswerScope
+
+StopReason: TypeAlias = Literal["stopped", "superseded", "taken-over", "deleted"]
+"""Why a run is asked to end: the user stopped it or sent another message, opened a live conversation on another worker,
+or deleted the chat there."""
+VoidReason: TypeAlias = Literal[StopReason, "interrupted", "failed"]
+"""Why a call is ended before it was executed: its run was asked to end, or its server or the answer failed."""
 
 
 class State(StrEnum):
@@ -51,7 +57,7 @@ class State(StrEnum):
 
 OPEN = frozenset({State.ASKED, State.OFFERED})
 """The states in which a person or a browser has to act."""
-UNDECIDED = frozenset({*OPEN, State.ANSWERED})
+NOT_STARTED = frozenset({*OPEN, State.ANSWERED})
 """The states in which nothing was executed yet, so that the call can still be taken back."""
 OVER = frozenset({State.DONE, State.VOID, State.UNKNOWN})
 """The states in which the call has ended: nothing more happens by itself."""
@@ -89,7 +95,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def verdict(self) -> str:
-        """The answer in one word, for the audit and for the response of `POST .../calls/{call}`."""
+        """The answer in one word, for the audit."""
         if self.expired:
             return "expired"
         if self.approved is False:
@@ -97,7 +103,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "answered" if self.has_output else "approved"
 
 
-class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record of one gated call of a user, in a chat and a message, with its arguments."""
 
     user: str
@@ -152,7 +158,7 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return edited if edited is not None else self.input
 
     @property
-    def executes(self) -> bool:
+    def is_claimable(self) -> bool:
         """True if the call is approved and the server has to execute it now."""
         answer = self.answer
         return self.state is State.ANSWERED and answer is not None and answer.approved is True and not self.browser
@@ -162,7 +168,7 @@ class PendingCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         """True if a person may let the call run again, though it may have been executed."""
         return self.state is State.UNKNOWN and self.retry
 
-    def moved(self, state: State, **changes: Any) -> "PendingCall":
+    def moved(self, state: State, **changes: Any) -> "CallRecord":
         """Return the record after a move; raise ValueError if the table does not have the move."""
         if state not in _MOVES[self.state]:
             raise ValueError(f"a call that is {self.state} cannot become {state}")

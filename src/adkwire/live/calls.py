@@ -11,6 +11,7 @@ from adkwire.adk.events import inner_event
 from adkwire.adk.runner import AgentRunner
 from adkwire.adk.stamps import add_stamp
 from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import VoidReason
 from adkwire.live.listeners import Listeners
 from adkwire.live.streamed_turn import ConversationTurns, OfferedCall, StreamedTurn
 from adkwire.live.turn_router import RoutedTurn, calls_in
@@ -44,7 +45,7 @@ class LiveCalls:
         for turn in list(self._announced):
             self.end_turn(turn)
 
-    async def end_inner_calls(self, streamed: StreamedTurn, gate: ToolGate, why: str) -> list[Event]:
+    async def end_inner_calls(self, streamed: StreamedTurn, gate: ToolGate, why: VoidReason) -> list[Event]:
         """End the unanswered calls of agents inside tools with their turn: no later run can continue such an agent."""
         ends: list[Event] = []
         for call in list(streamed.inner_calls):
@@ -113,7 +114,7 @@ class LiveCalls:
     @property
     def can_ask_inner(self) -> bool:
         """True if a listener could answer an agent inside a tool: a stock client cannot while that tool runs."""
-        return any(listener.talks for listener in self._listeners.all)
+        return any(listener.knows_live_frames for listener in self._listeners.all)
 
     async def show_inner_call(self, call: types.FunctionCall, author: str, *, browser: bool) -> None:
         """Store and show a call of an agent inside a tool: ADK does not store it in this session."""

@@ -128,7 +128,7 @@ class ConnectionWatcher:
     def activity(self) -> ModelActivity:
         """Return what a lost connection would cut off, also in a turn without a run, whose speech has just begun."""
         turns = [self._turns.router.current, *(streamed.turn for streamed in self._turns.streamed.values())]
-        under_way = [turn for turn in turns if turn is not None and not turn.over]
+        under_way = [turn for turn in turns if turn is not None and not turn.is_all_stored]
         if not under_way:
             return ModelActivity.IDLE
         return ModelActivity.HELD if all(turn.calls for turn in under_way) else ModelActivity.ANSWERING

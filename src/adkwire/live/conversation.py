@@ -17,11 +17,11 @@ from typing import Any
 from google.adk.events.event import Event
 from google.genai import types
 
-from adkwire.adk.events import is_released, question_event
+from adkwire.adk.events import is_released, user_message_event
 from adkwire.adk.runner import content_of
 from adkwire.adk.stamps import add_stamp
 from adkwire.errors import RequestError
-from adkwire.gate.records import OPEN, PendingCall
+from adkwire.gate.records import OPEN, CallRecord
 from adkwire.live.calls import LiveCalls
 from adkwire.live.connection import Connector
 from adkwire.live.listeners import Listener, Listeners
@@ -133,7 +133,7 @@ class Conversation:
         connection = self._connector.open
         if connection is not None:
             self._turns.router.add(turn)
-        await self._services.runner.append(self.key, [question_event(content, turn.invocation, stamp)])
+        await self._services.runner.append(self.key, [user_message_event(content, turn.invocation, stamp)])
         turn.began = True
         if connection is not None and connection is self._connector.open:
             connection.queue.send_content(content)
@@ -144,7 +144,7 @@ class Conversation:
     async def go_on(
         self,
         key: ChatKey,
-        calls: Sequence[PendingCall],
+        calls: Sequence[CallRecord],
         with_verdict: Collection[str],
         stamp: dict[str, Any],
         abort: asyncio.Event,
@@ -178,7 +178,7 @@ class Conversation:
         finally:
             self._turns.streamed.pop(turn.message, None)
             self._calls.end_turn(turn)
-            if not self._is_parked and not turn.over and not turn.cut:
+            if not self._is_parked and not turn.is_all_stored and not turn.cut:
                 self._turns.router.cut(turn)
                 if turn.calls:
                     closed = self._connector.disconnect(self._connector.current)
@@ -228,7 +228,7 @@ class Conversation:
 
     async def _take(self, event: Event) -> None:
         """Give an event of `run_live` to the run of its turn, and its sound and transcript to the listeners."""
-        turn = self._turns.router.of_shown(event)
+        turn = self._turns.router.route_shown(event)
         if turn is None:
             return
         streamed = self._turns.streamed.get(turn.message)
@@ -249,7 +249,7 @@ class Conversation:
             streamed.put(rest)
         if says(event):
             self.listeners.set_state("thinking" if calls_in(event) else "speaking")
-        if self._turns.router.shown(turn, event):
+        if self._turns.router.note_shown(turn, event):
             self.listeners.end_sound(streamed)
             streamed.put(TurnSignal.OVER)
         elif not turn.calls and (event.turn_complete or (turn.user_spoke_meanwhile and responses_in(event))):
@@ -257,9 +257,9 @@ class Conversation:
 
     async def _begin(self, turn: RoutedTurn) -> StreamedTurn | None:
         """Begin the run of a turn that was not typed; return None if it cannot or must not begin."""
-        if turn.ended or turn.cut or turn.streamed:
+        if turn.is_all_shown or turn.cut or turn.streamed:
             return None
-        message = UserMessage(turn.user, ())
+        message = UserMessage(turn.user_message_id, ())
         run = Run(
             new_id("run"),
             self.key,
@@ -294,7 +294,7 @@ class Conversation:
     def _streamed_turn(self, turn: RoutedTurn) -> StreamedTurn:
         """Return a turn with the run that writes its message."""
         chat = self._services.chats.get(self.key)
-        run = chat.writing(turn.message) if chat is not None else None
+        run = chat.run_of_message(turn.message) if chat is not None else None
         if run is None:
             raise RuntimeError("a turn has no run that writes its message")
         return StreamedTurn(turn, run)
@@ -324,7 +324,7 @@ class Conversation:
 
     async def _extend_deadlines(self) -> None:
         """Give the pending calls the time to live of parked calls."""
-        for call in await self._services.gate.undecided(*self.key):
+        for call in await self._services.gate.not_started(*self.key):
             if call.live and call.state in OPEN:
                 await self._services.gate.park(call)
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from adkwire.errors import Conflict, RequestError, Unprocessable
-from adkwire.gate.records import PendingCall
+from adkwire.gate.records import CallRecord
 from adkwire.live.conversation import Conversation
 from adkwire.live.listeners import TAKEN_OVER, Listener
 from adkwire.runs.chats import Chat
-from adkwire.runs.continue_ import RunContinuer
+from adkwire.runs.continuation import RunContinuer
 from adkwire.runs.ownership import Ownership
 from adkwire.runs.run import Run
 from adkwire.runs.sealing import Sealing
@@ -32,7 +32,6 @@ logger = logging.getLogger("adkwire")
 _NOT_LIVE = "Use /api/chat: a live mode needs a model with a live side."
 _RETRY = 5.0
 """Seconds until a store that did not answer is asked again."""
-DELETED = "deleted"
 """Reason of a stop: another worker deletes the chat."""
 
 
@@ -128,9 +127,9 @@ class Conversations:
         """Link a client to the conversation of a chat, which begins if there is none."""
         key = ChatKey(user, chat_id)
         self._ownership.refuse_when_draining()
-        if not self._services.runner.talks:
+        if not self._services.runner.supports_live:
             raise Conflict("This agent cannot be talked with live.", hint=_NOT_LIVE)
-        stop = Stop(user, chat_id, why=TAKEN_OVER)
+        stop = Stop(user, chat_id, why="taken-over")
         async with self._ownership.owned(key, stop=stop) as chat:
             try:
                 await self._ownership.note_live(key, here=True)
@@ -229,7 +228,7 @@ class Conversations:
         if (end := self._ends.pop(conversation.key, None)) is not None:
             end.cancel()
 
-    def changed(self, call: PendingCall) -> None:
+    def changed(self, call: CallRecord) -> None:
         """Notify the listeners of a call whose record at the gate has changed."""
         conversation = self._all.get(ChatKey(call.user, call.chat))
         if conversation is not None:
@@ -240,10 +239,10 @@ class Conversations:
         conversation = self._all.get(ChatKey(stop.user, stop.chat))
         if conversation is None:
             return
-        if stop.why == TAKEN_OVER:
+        if stop.why == "taken-over":
             conversation.listeners.notice("info", TAKEN_OVER, "The conversation goes on in another window.")
-        if stop.why in (TAKEN_OVER, DELETED):
-            conversation.listeners.end(deleted=stop.why == DELETED)
+        if stop.why in ("taken-over", "deleted"):
+            conversation.listeners.end(deleted=stop.why == "deleted")
             self._tasks.start(self._detach(conversation.key), "live-detach")
         if not conversation.attached:
             self._end_soon(conversation)
@@ -251,7 +250,7 @@ class Conversations:
     def ignores_stop(self, stop: Stop) -> bool:
         """Return True if the chat has a conversation that a stop from another worker leaves alone."""
         conversation = self._all.get(ChatKey(stop.user, stop.chat))
-        return conversation is not None and stop.why not in ("stopped", DELETED)
+        return conversation is not None and stop.why not in ("stopped", "deleted")
 
     async def end(self, chat: Chat) -> None:
         """End the conversation of a chat that is being deleted."""

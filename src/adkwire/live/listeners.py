@@ -7,7 +7,7 @@ from typing import Protocol
 from google.adk.events.event import Event
 from google.genai import types
 
-from adkwire.gate.records import OVER, PendingCall
+from adkwire.gate.records import OVER, CallRecord
 from adkwire.live.playback import Played, SpeakerId, TurnSound, furthest
 from adkwire.live.streamed_turn import StreamedTurn
 from adkwire.live.turn_router import Origin, RoutedTurn
@@ -26,7 +26,7 @@ class Listener(Protocol):
     """One client of the conversation. No method may block."""
 
     @property
-    def talks(self) -> bool:
+    def knows_live_frames(self) -> bool:
         """True if the client can answer calls one by one; a stock client answers all calls of a step at once."""
         ...
 
@@ -69,7 +69,7 @@ class Listeners:
     def __init__(self) -> None:
         self.all: list[Listener] = []
         self.generation = 0
-        """The generation of the sound that was sent last."""
+        """The newest generation. Older audio must not be played; the next speech gets a higher one."""
         self.state: LiveState = "listening"
         self._settled: dict[str, str] = {}
         """The state that the listeners have of each call that is not over."""
@@ -88,11 +88,11 @@ class Listeners:
 
     def turn(self, run: Run, origin: Origin, *, besides: Listener | None = None) -> None:
         """Announce a turn to all listeners but the one that asked for it; those also get the typed text."""
-        text = " ".join(part for part in run.message.parts if isinstance(part, str))
+        text = " ".join(part for part in run.user_message.parts if isinstance(part, str))
 
         def announce(listener: Listener) -> None:
             if listener is not besides and listener.turn(run, origin) and origin == "typed":
-                listener.transcript(run.message.id, text, final=True)
+                listener.transcript(run.user_message.id, text, final=True)
 
         self._notify(announce)
 
@@ -106,7 +106,7 @@ class Listeners:
         """Send a notice to all listeners."""
         self._notify(lambda listener: listener.notice(level, code, text))
 
-    def settled(self, call: PendingCall) -> None:
+    def settled(self, call: CallRecord) -> None:
         """Notify the listeners of a call's new state at the gate, unless it means the same to them: the call was
         parked, or its answer has reached the agent."""
         state = call.outcome or call.state
@@ -126,7 +126,9 @@ class Listeners:
         else:
             turn.transcripts.append(text)
             turn.open_transcript = ""
-        self._notify(lambda listener: listener.transcript(turn.user, turn.transcript, final=event.partial is not True))
+        self._notify(
+            lambda listener: listener.transcript(turn.user_message_id, turn.transcript, final=event.partial is not True)
+        )
 
     def play(self, streamed: StreamedTurn, event: Event) -> Event | None:
         """Send the sound of an event to the listeners; return the event without it, None if nothing else is left."""

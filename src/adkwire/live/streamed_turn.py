@@ -107,6 +107,6 @@ class ConversationTurns:
         streamed = self.streamed.get(turn.message)
         if turn.cut:
             self.router.finish(turn)
-        elif streamed is not None and not (turn.ended or turn.calls or turn.has_spoken):
+        elif streamed is not None and not (turn.is_all_shown or turn.calls or turn.has_spoken):
             self.router.finish(turn)
             streamed.put(TurnSignal.OVER)

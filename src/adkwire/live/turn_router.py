@@ -53,7 +53,7 @@ class RoutedTurn:
 
     message: str
     """The id of the assistant message."""
-    user: str
+    user_message_id: str
     """The id of the user message."""
     origin: Origin
     invocation: str = field(default_factory=lambda: new_id("e"))
@@ -96,19 +96,19 @@ class RoutedTurn:
         return " ".join(part for part in (*self.transcripts, self.open_transcript) if part)
 
     @property
-    def over(self) -> bool:
+    def is_all_stored(self) -> bool:
         """True once all of the turn is stored."""
         return self.stored is Progress.OVER
 
     @property
-    def ended(self) -> bool:
+    def is_all_shown(self) -> bool:
         """True once all of the turn was shown."""
         return self.shown is Progress.OVER
 
     @property
     def stamp(self) -> dict[str, Any]:
         """The stamp of the turn's events."""
-        stamp = turn_stamp(self.message, self.user)
+        stamp = turn_stamp(self.message, self.user_message_id)
         return {**stamp, "spoken": True} if self.origin == "voice" else stamp
 
 
@@ -132,7 +132,7 @@ class TurnRouter:
     @property
     def current(self) -> RoutedTurn | None:
         """The first turn that has not ended."""
-        return next((turn for turn in self._turns if not turn.ended), None)
+        return next((turn for turn in self._turns if not turn.is_all_shown), None)
 
     def add(self, turn: RoutedTurn) -> RoutedTurn:
         """Add a turn after all others; finish those before it that have no event."""
@@ -148,7 +148,7 @@ class TurnRouter:
     def begin_speech(self) -> RoutedTurn:
         """Return the turn of speech that begins: the last turn if it has held calls or no answer yet, or a new one."""
         last = self._turns[-1] if self._turns else None
-        if last is None or last.cut or last.over or (last.has_spoken and not last.calls):
+        if last is None or last.cut or last.is_all_stored or (last.has_spoken and not last.calls):
             last = self.add(RoutedTurn(new_id("msg"), new_id("user"), "voice"))
         last.user_spoke_meanwhile = last.user_spoke_meanwhile or bool(last.calls)
         self._of_speech = last
@@ -193,16 +193,16 @@ class TurnRouter:
         """Mark a turn as over and ended: nothing more comes of it."""
         turn.stored = turn.shown = Progress.OVER
 
-    def shown(self, turn: RoutedTurn, event: Event) -> bool:
+    def note_shown(self, turn: RoutedTurn, event: Event) -> bool:
         """Note that an event was shown; return True if its turn has ended."""
-        if turn.over and turn.last_event == event.id:
+        if turn.is_all_stored and turn.last_event == event.id:
             turn.shown = Progress.OVER
-        return turn.ended
+        return turn.is_all_shown
 
-    def of_shown(self, event: Event) -> RoutedTurn | None:
+    def route_shown(self, event: Event) -> RoutedTurn | None:
         """Return the turn in which an event is shown; None if it is not shown."""
         if event.partial or _is_sound(event):
-            return self._of_partial(event)
+            return self._route_partial(event)
         turn = self._of_message(event)
         if turn is None:
             return None
@@ -210,9 +210,9 @@ class TurnRouter:
         if _ends_speech(event):
             turn.model_speaks = turn.muted_shown = False
         if stamp_of(event).get("dropped"):
-            if event.interrupted and turn.cut and not turn.ended:
+            if event.interrupted and turn.cut and not turn.is_all_shown:
                 turn.shown = Progress.INTERRUPTED
-            self.shown(turn, event)
+            self.note_shown(turn, event)
             return None
         if says(event) and not _ends_speech(event):
             turn.model_speaks = True
@@ -270,13 +270,13 @@ class TurnRouter:
             return None
         if event.input_transcription is not None:
             return self._of_speech or self.begin_speech()
-        return self._first(stored=True, says_something=says(event))
+        return self._first_or_new(stored=True, says_something=says(event))
 
-    def _of_partial(self, event: Event) -> RoutedTurn | None:
+    def _route_partial(self, event: Event) -> RoutedTurn | None:
         """Return the turn of an event that is shown and not stored; None if it is not shown."""
         if event.input_transcription is not None:
             return self._of_speech or self.begin_speech()
-        turn = self._first(stored=False, says_something=True)
+        turn = self._first_or_new(stored=False, says_something=True)
         if turn is None or turn.cut or turn.muted_shown:
             return None
         turn.began = turn.model_speaks = True
@@ -285,7 +285,7 @@ class TurnRouter:
         event.invocation_id = turn.invocation
         return turn
 
-    def _first(self, *, stored: bool, says_something: bool) -> RoutedTurn | None:
+    def _first_or_new(self, *, stored: bool, says_something: bool) -> RoutedTurn | None:
         """Return the first turn that goes on; without one, a new one begins if the model says something."""
         for turn in self._turns:
             progress = turn.stored if stored else turn.shown
@@ -301,10 +301,10 @@ class TurnRouter:
         calls, responses = calls_in(event), responses_in(event)
         turn.ends_unshown += _ends_speech(event)
         turn.responses_unshown += bool(responses)
-        if turn.cut and (turn.ended or not responses):
+        if turn.cut and (turn.is_all_shown or not responses):
             if event.turn_complete:
                 turn.stored, turn.last_event = Progress.OVER, event.id
-            elif event.interrupted and not turn.over:
+            elif event.interrupted and not turn.is_all_stored:
                 turn.stored = Progress.INTERRUPTED
             return event.input_transcription is not None
         for call in calls:
@@ -323,7 +323,7 @@ class TurnRouter:
 
     def _forget_ended(self) -> None:
         """Drop old turns of a long conversation, with their calls; only the last ones can still get events."""
-        ended = [turn for turn in self._turns if turn.over and turn.ended]
+        ended = [turn for turn in self._turns if turn.is_all_stored and turn.is_all_shown]
         for turn in ended[:-2]:
             self._turns.remove(turn)
         kept = set(map(id, self._turns))

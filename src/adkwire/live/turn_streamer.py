@@ -12,7 +12,7 @@ from google.adk.events.event import Event
 from adkwire.adk.events import partial_event, placeholder_event
 from adkwire.adk.stamps import add_stamp
 from adkwire.errors import RequestError
-from adkwire.gate.records import State
+from adkwire.gate.records import State, VoidReason
 from adkwire.live.calls import LiveCalls
 from adkwire.live.connection import Connector
 from adkwire.live.listeners import Listener, Listeners
@@ -103,18 +103,18 @@ class TurnStreamer:
     async def _end(self, streamed: StreamedTurn, step: Step, abort: asyncio.Event) -> AsyncGenerator[Event, None]:
         """Yield the last events of a turn: stored and not shown ones, shown and not stored ones, and how it ended."""
         stopped, turn = abort.is_set(), streamed.turn
-        if stopped and not turn.over:
+        if stopped and not turn.is_all_stored:
             self._listeners.interrupt(streamed)
             await self._connector.stop_turn(streamed)
         if stopped or step is TurnSignal.INTERRUPTED:
             async for event in self._save_words(streamed):
                 yield event
-        why = streamed.run.why if stopped else "failed" if isinstance(step, Exception) else "interrupted"
+        why: VoidReason = streamed.run.why if stopped else "failed" if isinstance(step, Exception) else "interrupted"
         for event in await self._calls.end_inner_calls(streamed, self._services.gate, why):
             yield event
         for event in await self._park_approved(streamed) if not stopped else ():
             yield event
-        if (stopped or step is TurnSignal.INTERRUPTED) and not turn.over:
+        if (stopped or step is TurnSignal.INTERRUPTED) and not turn.is_all_stored:
             event = self._end_event(streamed, **({"error_code": ABORTED} if stopped else {"interrupted": True}))
             await self._services.runner.append(self.key, [event])
             yield event
@@ -134,7 +134,7 @@ class TurnStreamer:
         gate = self._services.gate
         try:
             record = await gate.get(*self.key, call)
-            if record is None or not record.executes:
+            if record is None or not record.is_claimable:
                 return False
             # This changes the record, so that a claim on its way fails; or the claim was faster.
             await gate.park(record)
@@ -142,7 +142,7 @@ class TurnStreamer:
         except RequestError as error:
             logger.warning("the gate could not be asked whether call %s is being executed: %s", call, error.message)
             return False
-        return record is not None and record.executes
+        return record is not None and record.is_claimable
 
     async def _save_words(self, streamed: StreamedTurn) -> AsyncGenerator[Event, None]:
         """Make session and stream agree: yield events that are stored and not shown, and store words that are shown and
@@ -181,7 +181,7 @@ class TurnStreamer:
     async def _are_unanswered(self, streamed: StreamedTurn) -> bool:
         """Return True if no pending call has an answer at the gate that is yet to be shown."""
         try:
-            state = {call.call: call.state for call in await self._services.gate.undecided(*self.key)}
+            state = {call.call: call.state for call in await self._services.gate.not_started(*self.key)}
         except RequestError as error:
             logger.warning("the pending calls of chat %s could not be read: %s", self.key.chat, error.message)
             asyncio.get_running_loop().call_later(_RETRY, streamed.put, TurnSignal.CHECK_PENDING)

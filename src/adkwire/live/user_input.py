@@ -99,7 +99,7 @@ class UserInput:
     async def interrupt(self, *, by_speech: bool = False) -> None:
         """Stop the model's speech. Held calls go on waiting."""
         streamed = self._turns.current
-        if streamed is None or streamed.turn.over:
+        if streamed is None or streamed.turn.is_all_stored:
             self._listeners.stop_playback()
             return
         if not streamed.run.active or (by_speech and not streamed.turn.has_spoken):

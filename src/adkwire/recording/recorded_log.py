@@ -16,9 +16,9 @@ class RecordedLog:
         self._new: dict[str, RunHead] = {}
         """Runs without entries, which the recorder does not know yet: they must not delay other runs of the chat."""
 
-    async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
+    async def open(self, head: RunHead, before: Sequence[bytes] = (), user_message: bytes = b"") -> None:
         """Open the log of a run."""
-        await self._log.open(head, before, question)
+        await self._log.open(head, before, user_message)
         self._new[head.run] = head
 
     async def append(self, run: str, entries: Sequence[bytes]) -> None:
@@ -51,9 +51,9 @@ class RecordedLog:
         """Return the runs of a chat."""
         return await self._log.runs(user, chat)
 
-    async def question(self, run: str) -> bytes:
+    async def user_message(self, run: str) -> bytes:
         """Return the user's message that a run answers."""
-        return await self._log.question(run)
+        return await self._log.user_message(run)
 
     async def unclosed(self, user: str | None = None, chat: str | None = None) -> list[RunHead]:
         """Return the runs that were not closed."""

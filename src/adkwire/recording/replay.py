@@ -16,7 +16,7 @@ from msgspec import UNSET
 from adkwire.adk.app import ToolInfo
 from adkwire.adk.turns import user_parts
 from adkwire.errors import Conflict, NotFound, Unavailable
-from adkwire.gate.records import AuditEntry, PendingCall, State, UncheckedAnswer
+from adkwire.gate.records import AuditEntry, CallRecord, State, UncheckedAnswer
 from adkwire.recording import replay_chat
 from adkwire.recording.replay_chat import ReplayedChat, ReplayedRun
 from adkwire.runs import views
@@ -92,7 +92,7 @@ class ReplayBackend:
         return True
 
     @property
-    def talks(self) -> bool:
+    def supports_live(self) -> bool:
         """False: a recording cannot be talked with live."""
         return False
 
@@ -199,7 +199,7 @@ class ReplayBackend:
         await self._send(chat, replayed)
         return SentStep(chat.key.chat, replayed.run.id, number, len(replayed.recorded.entries) - replayed.sent)
 
-    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> PendingCall:
+    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> CallRecord:
         """Accept any answer to a pending call; after the last one replay the continuation of the message."""
         chat = self._existing_chat(user, chat_id)
         pending = {call.tool_call_id: call for call in replay_chat.pending(chat)}
@@ -210,7 +210,7 @@ class ReplayBackend:
         if len(pending) == 1 and self._next_of(chat, message) is not None:
             await self._replay(chat, UserMessage("", ()))
         call = pending[call_id]
-        return PendingCall(
+        return CallRecord(
             user=user,
             chat=chat_id,
             call=call_id,
@@ -345,7 +345,7 @@ class ReplayBackend:
         return not self._closing
 
     @property
-    def writing(self) -> list[Run]:
+    def active_runs(self) -> list[Run]:
         """No runs: nothing is lost when the server goes down."""
         return []
 

@@ -8,14 +8,14 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adkwire.gate.records import PendingCall
+from adkwire.gate.records import CallRecord
 
 logger = logging.getLogger("adkwire")
 
 _WAITING = 1000
 """Events that a listener may leave unread before it is disconnected; it comes back and loads the chats again."""
 
-CallListener: TypeAlias = Callable[[PendingCall], None]
+CallListener: TypeAlias = Callable[[CallRecord], None]
 
 
 class ChatEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -28,7 +28,7 @@ class ChatEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: str | UnsetType = UNSET
 
 
-def call_event(call: PendingCall) -> ChatEvent:
+def call_event(call: CallRecord) -> ChatEvent:
     """Return the event for a call whose record at the gate has changed."""
     asked = call.answer is None and not call.outcome
     return ChatEvent(
@@ -98,7 +98,7 @@ class CallListeners:
         """Add listeners, which are called in the order in which they were added."""
         self._listeners += listeners
 
-    def __call__(self, call: PendingCall) -> None:
+    def __call__(self, call: CallRecord) -> None:
         """Pass a call that was asked, answered or ended on to all listeners."""
         for listener in self._listeners:
             try:

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from google.adk.events.event import Event
 
-from adkwire.adk.events import UnansweredCalls
-from adkwire.gate.records import PendingCall
+from adkwire.adk.events import CallsWithoutResponse
+from adkwire.gate.records import CallRecord
 from adkwire.runs.run import Run
 from adkwire.stores.base import ChatKey
 
@@ -43,7 +43,7 @@ class Live(Protocol):
     def go_on(
         self,
         key: ChatKey,
-        calls: Sequence[PendingCall],
+        calls: Sequence[CallRecord],
         with_verdict: Collection[str],
         stamp: dict[str, Any],
         abort: asyncio.Event,
@@ -64,7 +64,7 @@ class Chat:
     """The newest run, ended or not."""
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     """Recent runs by the id of the user message they answer, so that a repeated request finds its stream."""
-    answered: set[str] = field(default_factory=set[str])
+    known_user_messages: set[str] = field(default_factory=set[str])
     """The ids of the user messages that have a turn."""
     undelivered: set[str] = field(default_factory=set[str])
     """The ids of the user messages that never reached the agent; they may be sent again."""
@@ -72,7 +72,7 @@ class Chat:
     """True once the fields above were read from the session. Set back when another worker may have changed it."""
     unsealed: list[Run] = field(default_factory=list[Run])
     """Runs, oldest first, whose calls may still have to be sealed."""
-    unanswered: list[UnansweredCalls] = field(default_factory=list[UnansweredCalls])
+    unanswered: list[CallsWithoutResponse] = field(default_factory=list[CallsWithoutResponse])
     """The calls of turns that have ended; they may have to be sealed before the next turn begins."""
     live: "Live | None" = None
     """The live conversation of the chat, while there is one."""
@@ -89,7 +89,7 @@ class Chat:
         """Runs that have not ended, oldest first: more than one while one is replaced or others queue."""
         return [run for run in self.unsealed if run.active]
 
-    def writing(self, message_id: str) -> Run | None:
+    def run_of_message(self, message_id: str) -> Run | None:
         """Return the run that is writing this message."""
         return next((run for run in self.active if run.message_id == message_id), None)
 
@@ -111,9 +111,9 @@ class Chat:
 
     def add(self, run: Run) -> None:
         """Add a run that begins; drop the oldest ended runs when there are too many."""
-        self.last = self.runs[run.message.id] = run
+        self.last = self.runs[run.user_message.id] = run
         self.unsealed.append(run)
-        self.answered.add(run.message.id)
+        self.known_user_messages.add(run.user_message.id)
         ended = [user_message for user_message, old in self.runs.items() if not old.active]
         for user_message in ended[: max(0, len(self.runs) - _KEPT_RUNS)]:
             del self.runs[user_message]
@@ -121,7 +121,7 @@ class Chat:
     def add_ended(self, runs: Sequence[Run]) -> None:
         """Add runs, oldest first, that ended on another worker or before a restart."""
         for run in runs[-_KEPT_RUNS:]:
-            self.last = self.runs[run.message.id] = run
+            self.last = self.runs[run.user_message.id] = run
 
     def continue_with(self, run: Run) -> None:
         """Add a run that continues a message. It has all calls of the message, so that older runs need no sealing."""
@@ -150,13 +150,13 @@ class Chats:
         chat = self._chats.get(key)
         return chat.active if chat is not None else []
 
-    def writing(self, key: ChatKey) -> list[Run]:
+    def producing(self, key: ChatKey) -> list[Run]:
         """Return the runs of a chat that are writing, without those that wait for an answer to a call."""
         return [run for run in self.active(key) if not run.waits]
 
     def running(self, key: ChatKey) -> Run | None:
         """Return the run that is writing in a chat, rather one that goes on than one that is being stopped."""
-        writing = self.writing(key)
+        writing = self.producing(key)
         return next((run for run in writing if not run.stopping), writing[0] if writing else None)
 
     def last(self, key: ChatKey) -> Run | None:

@@ -9,8 +9,8 @@ from google.adk.events.event import Event
 
 from adkwire.adk.events import (
     LOST,
+    CallsWithoutResponse,
     Response,
-    UnansweredCalls,
     ending_event,
     is_released,
     not_executed_text,
@@ -21,7 +21,7 @@ from adkwire.adk.runner import AgentRunner
 from adkwire.adk.turns import Turn
 from adkwire.errors import RequestError
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import OPEN, OVER, PendingCall, State
+from adkwire.gate.records import OPEN, OVER, CallRecord, State, VoidReason
 from adkwire.stores.base import ChatKey
 from adkwire.wire.chunks import Chunk
 from adkwire.wire.encode.encoder import Encoder
@@ -71,7 +71,7 @@ class RunEnding:
         responses: dict[str, Response] = {}
         # Read once: for a stop that comes from here on, the run has ended by itself.
         stopped = run.stopping
-        reason = run.why if stopped else "failed"
+        reason: VoidReason = run.why if stopped else "failed"
         returned: set[str] = set()
         for call, _ in encoder.running_calls():
             result = self._adk.result_of(run.invocation, call)
@@ -114,7 +114,7 @@ class RunEnding:
         return [ending_event(cut, run.author, run.invocation, run.stamp)]
 
 
-async def record_of(gate: ToolGate, key: ChatKey, message: str, call: str) -> PendingCall | None:
+async def record_of(gate: ToolGate, key: ChatKey, message: str, call: str) -> CallRecord | None:
     """Return the record of a message's call; None if it has none yet.
 
     Some models number their calls anew in each answer. Until a call has its own record, its id may find that of a call
@@ -124,7 +124,7 @@ async def record_of(gate: ToolGate, key: ChatKey, message: str, call: str) -> Pe
     return record if record is not None and record.message == message else None
 
 
-async def response_to_unfinished(gate: ToolGate, key: ChatKey, message: str, call: str, reason: str) -> Response:
+async def response_to_unfinished(gate: ToolGate, key: ChatKey, message: str, call: str, reason: VoidReason) -> Response:
     """Return the response to a call that was executing when its run ended. In doubt it may have been executed."""
     with _store_may_be_away():
         if await record_of(gate, key, message, call) is not None and not await gate.abandon(*key, call, reason):
@@ -145,7 +145,7 @@ async def responses_at_gate(
     return responses_of(record for record in records if record is not None)
 
 
-def responses_of(calls: Iterable[PendingCall]) -> dict[str, Response]:
+def responses_of(calls: Iterable[CallRecord]) -> dict[str, Response]:
     """Return what the agent reads about calls that are over and were not executed, with the outputs of browsers."""
     return {call.call: response for call in calls if (response := response_if_over(call)) is not None}
 
@@ -159,7 +159,7 @@ def _store_may_be_away() -> Generator[None, None, None]:
         logger.warning("the gate could not be read: %s", error.message)
 
 
-def unanswered_calls_of(turn: Turn, encoder: Encoder) -> UnansweredCalls:
+def unanswered_calls_of(turn: Turn, encoder: Encoder) -> CallsWithoutResponse:
     """Return the calls of a stored turn that may have no answer: its process died, or it waits for one."""
     author = next((event.author for event in reversed(turn.events) if event.author != "user"), "")
-    return UnansweredCalls(encoder, author, turn.invocation_id, turn.stamp)
+    return CallsWithoutResponse(encoder, author, turn.invocation_id, turn.stamp)

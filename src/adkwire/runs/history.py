@@ -6,7 +6,7 @@ from google.adk.sessions.session import Session
 from msgspec import UNSET
 
 from adkwire.errors import NotFound
-from adkwire.gate.records import OPEN, PendingCall
+from adkwire.gate.records import OPEN, CallRecord
 from adkwire.runs import views
 from adkwire.runs.ownership import Ownership
 from adkwire.runs.run import Run
@@ -43,16 +43,16 @@ class History:
         elsewhere = None if run is not None else await self._ownership.run_elsewhere(key)
         if session is None and run is None:
             raise NotFound("There is no such chat.")
-        questions = [run.message for run in writing]
-        if not questions and elsewhere is not None:
-            questions = [views.stored_question(session, elsewhere.user_message)]
-        messages = views.messages_of(session, questions, calls, self._services.explain)
+        user_messages = [run.user_message for run in writing]
+        if not user_messages and elsewhere is not None:
+            user_messages = [views.stored_user_message(session, elsewhere.user_message)]
+        messages = views.messages_of(session, user_messages, calls, self._services.explain)
         messages, following = views.page(messages, limit, before)
         active = run.head if run is not None else elsewhere
         now = iso(self._services.clock())
         return views.ChatHistory(
             id=key.chat,
-            title=views.title_of(session) or (views.title_for(run.message) if run is not None else ""),
+            title=views.title_of(session) or (views.title_for(run.user_message) if run is not None else ""),
             created_at=views.created_at(session) or now,
             updated_at=iso(session.last_update_time) if session is not None else now,
             active=views.ActiveRun(active.run) if active is not None else None,
@@ -83,12 +83,12 @@ class History:
             raise NotFound("There is no such chat.")
         return session
 
-    async def _at_one_moment(self, key: ChatKey) -> tuple[Session | None, list[Run], list[PendingCall]]:
+    async def _at_one_moment(self, key: ChatKey) -> tuple[Session | None, list[Run], list[CallRecord]]:
         """Return the session, the runs that write in it and its calls, read while no run began or ended."""
         chats = self._services.chats
         while True:
-            writing, last = chats.writing(key), chats.last(key)
+            writing, last = chats.producing(key), chats.last(key)
             session = await self._services.runner.load(key)
             calls = await self._services.gate.calls(*key)
-            if (writing, last) == (chats.writing(key), chats.last(key)):
+            if (writing, last) == (chats.producing(key), chats.last(key)):
                 return session, writing, calls

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from adkwire.errors import Conflict, RequestError, Unavailable
-from adkwire.gate.records import PendingCall
+from adkwire.gate.records import CallRecord
 from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.chats import Chat
 from adkwire.runs.recovery import Recovery, recover_calls
@@ -41,8 +41,8 @@ class Ownership:
         self._services = services
         self._recovery = Recovery(services, sealing)
         self._draining = asyncio.Event()
-        self.answered: Callable[[PendingCall], None] = lambda call: None
-        """Called with the undecided calls of a chat that this worker takes over: their message may have to continue."""
+        self.on_calls_found: Callable[[CallRecord], None] = lambda call: None
+        """Called with each call that has not begun in a chat that this worker takes over: its message may continue."""
         self._tasks = Tasks()
 
     @property
@@ -186,13 +186,17 @@ class Ownership:
             turns = await self._services.runner.turns(key)
         chat.unanswered = unanswered_in(turns)
         chat.undelivered = {turn.user_id for turn in turns[-1:] if turn.never_reached_agent}
-        chat.answered = {turn.user_id for turn in turns} - chat.undelivered
+        chat.known_user_messages = {turn.user_id for turn in turns} - chat.undelivered
         chat.add_ended(
-            [Run.read_only(head) for head in await self._services.log.runs(*key) if head.user_message in chat.answered]
+            [
+                Run.read_only(head)
+                for head in await self._services.log.runs(*key)
+                if head.user_message in chat.known_user_messages
+            ]
         )
         chat.loaded = True
-        for call in await self._services.gate.undecided(*key):
-            self.answered(call)
+        for call in await self._services.gate.not_started(*key):
+            self.on_calls_found(call)
 
     async def note_live(self, key: ChatKey, *, here: bool) -> None:
         """Note for all workers whether a client is connected to the live conversation of a chat on this one."""

@@ -15,8 +15,8 @@ from adkwire.wire.profiles import encode_chunks
 _NOT_KEPT = "This answer is no longer kept as a stream."
 _LOAD_AGAIN = "Load the chat again to see it."
 
-IsWritten: TypeAlias = Callable[[], Awaitable[bool]]
-"""Returns True while a process still writes a run; called when no entry has come for a heartbeat."""
+OnSilence: TypeAlias = Callable[[], Awaitable[bool]]
+"""Called when no entry has come for a heartbeat; returns whether a process still writes the run."""
 
 
 class Position(NamedTuple):
@@ -96,8 +96,8 @@ class Readers:
 
         return self._read(head.run, first, is_written)
 
-    def _read(self, run: str, first: int, is_written: IsWritten) -> AsyncGenerator[Batch, None]:
-        return read(self._services.log, run, first, self._services.settings.heartbeat, is_written)
+    def _read(self, run: str, first: int, on_silence: OnSilence) -> AsyncGenerator[Batch, None]:
+        return read(self._services.log, run, first, self._services.settings.heartbeat, on_silence)
 
 
 def not_recovered() -> NotRecovered:
@@ -136,11 +136,11 @@ def next_number(number: int, before: int) -> int:
 
 
 async def read(
-    log: StreamLog, run: str, first: int, heartbeat: float, is_written: IsWritten
+    log: StreamLog, run: str, first: int, heartbeat: float, on_silence: OnSilence
 ) -> AsyncGenerator[Batch, None]:
     """Yield the entries of a run from `first` to its end; an error when the next entry is no longer kept."""
     while (batch := await log.read(run, first - 1, heartbeat)) is not None and batch.first == first:
-        if not (batch.entries or batch.closed or await is_written()):
+        if not (batch.entries or batch.closed or await on_silence()):
             # The run may have ended after the log was read and before this check: then its end is in the log now.
             batch = await log.read(run, first - 1, 0)
             if batch is None or batch.first != first or not (batch.entries or batch.closed):

@@ -25,7 +25,7 @@ from google.adk.events.event import Event
 from google.genai import types
 from msgspec import UNSET
 
-from adkwire.adk.events import INTERRUPTED, STOPPED, Response, UnansweredCalls, partial_event
+from adkwire.adk.events import INTERRUPTED, STOPPED, CallsWithoutResponse, Response, partial_event
 from adkwire.adk.stamps import add_stamp
 from adkwire.adk.turns import Turn, shown_at
 from adkwire.runs.stream_summary import (
@@ -231,7 +231,7 @@ def _last_events(
     is_cut_off = not has_reason and (has_unsaved or not complete)
     if is_cut_off or encoder.failure is not None:
         responses = {**_responses_to_withheld(encoder, log), **responses}
-    unanswered = UnansweredCalls(encoder, author, turn.invocation_id, turn.stamp)
+    unanswered = CallsWithoutResponse(encoder, author, turn.invocation_id, turn.stamp)
     seals = unanswered.sealed(responses, otherwise=STOPPED if encoder.aborted else None)
     return [*seals, _server_stopped(turn, author)] if is_cut_off else seals
 

@@ -4,15 +4,15 @@ import contextlib
 import logging
 from collections.abc import Collection, Sequence
 
-from adkwire.adk.events import LOST, Response, question_event, without_answers
+from adkwire.adk.events import LOST, Response, user_message_event, without_responses
 from adkwire.adk.runner import content_of
 from adkwire.adk.turns import Turn
 from adkwire.gate.gate import ToolGate
-from adkwire.gate.records import OPEN, OVER, PendingCall, State
+from adkwire.gate.records import OPEN, OVER, CallRecord, State
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import responses_of
 from adkwire.runs.reconcile import RunEnd, last_metadata, reconcile
-from adkwire.runs.run import decode_question, new_id
+from adkwire.runs.run import decode_user_message, new_id
 from adkwire.runs.sealing import Sealing, paused_encoder
 from adkwire.runs.services import RunServices
 from adkwire.runs.views import calls_without_verdict, title_for
@@ -52,13 +52,13 @@ class Recovery:
         entries = await _entries_of(self._services.log, head)
         ending = self._reconcile(turn, _with_one_start(entries, head.before), calls)
         retryable = {call.call for call in calls if call.can_be_retried}
-        await self._services.runner.append(key, without_answers(ending.events, retryable))
+        await self._services.runner.append(key, without_responses(ending.events, retryable))
         with contextlib.suppress(Closed):
             # Its own writer may have closed it meanwhile, or another worker.
             await self._services.log.append(head.run, encode_chunks([*_missing_start(head, entries), *ending.tail]))
             await self._services.log.close(head.run)
 
-    def _reconcile(self, turn: Turn, entries: Sequence[bytes] | None, calls: Collection[PendingCall]) -> RunEnd:
+    def _reconcile(self, turn: Turn, entries: Sequence[bytes] | None, calls: Collection[CallRecord]) -> RunEnd:
         """Return how a run ends: with an error if its stream cannot be read, so that the chat can still be used."""
         error = Error(error_text=self._services.explain(Failure(SERVER_STOPPED, "")))
         try:
@@ -77,7 +77,7 @@ class Recovery:
         Pending calls are superseded, as the run would have done. A message that the log did not keep is not stored.
         """
         turn = Turn(head.message, head.user_message, new_id("e"))
-        message = decode_question(head, await self._services.log.question(head.run))
+        message = decode_user_message(head, await self._services.log.user_message(head.run))
         before = [old for old in turns if old.user_id == head.user_message]
         if message is None or not all(old.never_reached_agent and old is turns[-1] for old in before):
             return turn
@@ -85,12 +85,12 @@ class Recovery:
             await self._services.runner.rewind(key, old.invocation_id)
         await self._sealing.supersede(key, chat)
         await self._services.runner.create(key, title=title_for(message), created=self._services.clock())
-        turn.user_event = question_event(content_of(message), turn.invocation_id, turn.stamp)
+        turn.user_event = user_message_event(content_of(message), turn.invocation_id, turn.stamp)
         await self._services.runner.append(key, [turn.user_event])
         return turn
 
 
-def _known_responses(turn: Turn, calls: Collection[PendingCall]) -> dict[str, Response]:
+def _known_responses(turn: Turn, calls: Collection[CallRecord]) -> dict[str, Response]:
     """Return the responses to a turn's calls that are over, and to pending ones that are not among its records `calls`.
 
     Nobody can answer the latter.
@@ -137,7 +137,7 @@ async def recover_calls(gate: ToolGate, key: ChatKey, encoder: Encoder | None) -
         if call.state not in OPEN and call.call not in unsettled:
             ran = "executed" if call.state is State.EXECUTING else "not executed"
             await gate.finish(*key, call.call, "answered" if call.browser else ran)
-        elif call.state is State.EXECUTING or (call.executes and call.call not in asked):
+        elif call.state is State.EXECUTING or (call.is_claimable and call.call not in asked):
             await gate.abandon(*key, call.call, "interrupted")
         elif call.state is State.ANSWERED and call.call in asked and not (call.answer and call.answer.has_output):
             await gate.reopen(call)

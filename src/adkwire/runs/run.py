@@ -1,4 +1,4 @@
-"""Run: one turn = one task + one encoder + one stream log.
+"""Run: the task that writes one assistant message or continues it, with its encoder and its log.
 
 A run belongs to the server: it goes on when the client that sent the message has left. It ends when the agent is done,
 when it is stopped, or when it fails; each time everything that it opened is closed, in the session and in the stream.
@@ -16,11 +16,12 @@ from typing import TypeAlias
 import msgspec
 from google.adk.events.event import Event
 
-from adkwire.adk.events import UnansweredCalls
+from adkwire.adk.events import CallsWithoutResponse
 from adkwire.adk.runner import AgentRunner
 from adkwire.adk.stamps import turn_stamp
 from adkwire.adk.writer import WRITER, Writer, check_writer
 from adkwire.gate.gate import ToolGate
+from adkwire.gate.records import StopReason
 from adkwire.runs.ending import RunEnding
 from adkwire.stores.base import ChatKey, RunHead, StreamLog
 from adkwire.tasks import end
@@ -35,7 +36,7 @@ logger = logging.getLogger("adkwire")
 STOP_PATIENCE = 10.0
 """Seconds a run gets to end by ADK's own abort before its task is cancelled."""
 
-_LONGEST_QUESTION = 256_000
+_LONGEST_USER_MESSAGE = 256_000
 """Bytes of a user message that the log keeps; a longer one is lost if the server dies before the agent gets it."""
 _HEAD_START = 0.01
 """Seconds to wait for a reader to send `start` before ADK occupies the event loop for some milliseconds."""
@@ -52,7 +53,7 @@ class Run:
         self,
         run_id: str,
         key: ChatKey,
-        message: UserMessage,
+        user_message: UserMessage,
         encoder: Encoder,
         *,
         request: bytes = b"",
@@ -63,7 +64,7 @@ class Run:
     ) -> None:
         self.id = run_id
         self.key = key
-        self.message = message
+        self.user_message = user_message
         self.message_id = encoder.message_id
         self.encoder = encoder
         self.request = request
@@ -79,7 +80,7 @@ class Run:
         are pending there."""
         self.waits = False
         """True while no chunk can come until a call is answered: then the run is read like one that has ended."""
-        self.stamp = turn_stamp(self.message_id, message.id)
+        self.stamp = turn_stamp(self.message_id, user_message.id)
         self.done = asyncio.Event()
         """Set when the last chunk is written."""
         self.closed = False
@@ -92,7 +93,7 @@ class Run:
         self.on_done: Callable[[Run], None] | None = None
         self.on_closed: Callable[[Run], None] | None = None
         self._abort = asyncio.Event()
-        self._why = "stopped"
+        self._why: StopReason = "stopped"
         self._task: asyncio.Task[None] | None = None
         self._queued = False
         """True while the run waits for earlier runs of its chat to end."""
@@ -125,7 +126,7 @@ class Run:
     def head(self) -> RunHead:
         """The description of the run that all workers share."""
         delivers = tuple(sorted(self.delivers))
-        return RunHead(self.id, *self.key, self.message_id, self.message.id, self.request, delivers, self.before)
+        return RunHead(self.id, *self.key, self.message_id, self.user_message.id, self.request, delivers, self.before)
 
     @property
     def active(self) -> bool:
@@ -138,8 +139,8 @@ class Run:
         return self._abort.is_set()
 
     @property
-    def why(self) -> str:
-        """Why the run was asked to end: `stopped` or `superseded`."""
+    def why(self) -> StopReason:
+        """Why the run was asked to end; `stopped` until it was."""
         return self._why
 
     async def begin(
@@ -157,14 +158,14 @@ class Run:
     async def write_whole(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
         """Write the whole stream at once and end the run, for one that needs no task."""
         await self.open(log, chunks)
-        self.message = self.message._replace(parts=())
+        self.user_message = self.user_message._replace(parts=())
         self.done.set()
         await log.close(self.id)
         self.closed = True
 
     async def open(self, log: StreamLog, chunks: Sequence[Chunk]) -> None:
         """Open the stream in the log and write its first chunks."""
-        await log.open(self.head, self._before, _encode_question(self.message))
+        await log.open(self.head, self._before, _encode_user_message(self.user_message))
         self._before = []
         await self.write(log, encode_chunks(chunks))
 
@@ -203,7 +204,7 @@ class Run:
         finally:
             self._queued = False
 
-    def abort(self, why: str = "stopped") -> None:
+    def abort(self, why: StopReason = "stopped") -> None:
         """Ask the run to end, and do not wait for it. The first reason is kept."""
         if not self._abort.is_set():
             self._why = why
@@ -221,9 +222,9 @@ class Run:
             self._deadline.cancel()
             self._deadline = None
 
-    def unanswered_calls(self) -> UnansweredCalls:
+    def unanswered_calls(self) -> CallsWithoutResponse:
         """Return the calls of the run, which may need synthetic results when the user goes on without answering."""
-        return UnansweredCalls(self.encoder, self.author, self.invocation, self.stamp)
+        return CallsWithoutResponse(self.encoder, self.author, self.invocation, self.stamp)
 
     async def _drive(self, source: Source, prepare: Prepare | None) -> None:
         WRITER.set(self._writer)
@@ -261,7 +262,7 @@ class Run:
             await self._attempt(lambda: self._write_end(cut), "the end of its stream could not be written")
             self.cancel_deadline()
             self._adk.forget(self.invocation)
-            self.message = self.message._replace(parts=())
+            self.user_message = self.user_message._replace(parts=())
             self.done.set()
             if self.on_done is not None:
                 self.on_done(self)
@@ -297,15 +298,15 @@ class Run:
         await self._finish(asyncio.CancelledError())
 
 
-def _encode_question(message: UserMessage) -> bytes:
+def _encode_user_message(message: UserMessage) -> bytes:
     """Return a user message for the stream log; empty when it is too long to be kept there."""
-    question = msgspec.msgpack.encode(message.parts)
-    return question if len(question) <= _LONGEST_QUESTION else b""
+    encoded = msgspec.msgpack.encode(message.parts)
+    return encoded if len(encoded) <= _LONGEST_USER_MESSAGE else b""
 
 
-def decode_question(head: RunHead, question: bytes) -> UserMessage | None:
+def decode_user_message(head: RunHead, encoded: bytes) -> UserMessage | None:
     """Return the user message that a run answers from the stream log; None if it was not kept."""
-    parts = msgspec.msgpack.decode(question, type=tuple[str | Media, ...]) if question else ()
+    parts = msgspec.msgpack.decode(encoded, type=tuple[str | Media, ...]) if encoded else ()
     return UserMessage(head.user_message, parts) if parts else None
 
 
@@ -314,7 +315,7 @@ def fingerprint(turn: TurnInput) -> bytes:
     return hashlib.blake2b(msgspec.msgpack.encode(turn), digest_size=16).digest()
 
 
-async def stop_all(runs: Sequence[Run], why: str = "stopped") -> None:
+async def stop_all(runs: Sequence[Run], why: StopReason = "stopped") -> None:
     """Stop several runs of a chat. All are aborted first, so that a queued one does not begin when another ends."""
     for run in runs:
         run.abort(why)

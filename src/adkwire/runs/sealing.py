@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from google.adk.events.event import Event
 
-from adkwire.adk.events import UnansweredCalls, not_executed_text
+from adkwire.adk.events import CallsWithoutResponse, not_executed_text
 from adkwire.adk.turns import Turn
+from adkwire.gate.records import VoidReason
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import responses_at_gate, responses_of, unanswered_calls_of
 from adkwire.runs.services import RunServices
@@ -19,7 +20,7 @@ class Sealing:
     def __init__(self, services: RunServices) -> None:
         self._services = services
 
-    async def seal(self, key: ChatKey, chat: Chat, why: str) -> bool:
+    async def seal(self, key: ChatKey, chat: Chat, why: VoidReason) -> bool:
         """Void the pending calls of a chat and seal all its unanswered ones; return True if a call was pending."""
         gate = self._services.gate
         voided = await gate.void(*key, why)
@@ -58,7 +59,7 @@ def last_delivered(turns: Sequence[Turn]) -> Turn | None:
     return next((turn for turn in reversed(turns) if not turn.never_reached_agent), None)
 
 
-def unanswered_in(turns: Sequence[Turn]) -> list[UnansweredCalls]:
+def unanswered_in(turns: Sequence[Turn]) -> list[CallsWithoutResponse]:
     """Return the calls of the last turn that reached the agent, which may have no answers."""
     last = last_delivered(turns)
     return [unanswered_calls_of(last, paused_encoder(last))] if last is not None else []

@@ -12,7 +12,7 @@ from adkwire.adk.writer import check_writer
 from adkwire.errors import Conflict, NotFound
 from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.chats import Chat
-from adkwire.runs.continue_ import RunContinuer
+from adkwire.runs.continuation import RunContinuer
 from adkwire.runs.ownership import PATIENCE, Ownership
 from adkwire.runs.run import Run, fingerprint, new_id
 from adkwire.runs.sealing import Sealing
@@ -79,7 +79,7 @@ class RunStarter:
         run = chat.runs.get(turn.message.id)
         if run is not None and await self._is_kept(run):
             return run
-        if run is None and turn.message.id not in chat.answered:
+        if run is None and turn.message.id not in chat.known_user_messages:
             return None
         return await self._run_from_session(key, turn.message)
 
@@ -133,24 +133,26 @@ class RunStarter:
         """Create a missing session, seal unanswered calls, and rewind to a message that is answered again."""
         check_writer()
         if await self._services.runner.load(run.key, recent=0) is None:
-            await self._services.runner.create(run.key, title=title_for(run.message), created=self._services.clock())
+            await self._services.runner.create(
+                run.key, title=title_for(run.user_message), created=self._services.clock()
+            )
             self._services.events.publish(run.key.user, ChatEvent(type="chat-updated", chat=run.key.chat))
         await self._sealing.seal(run.key, chat, "superseded")
-        if turn.trigger == "regenerate-message" or turn.replaces is not None or run.message.id in chat.undelivered:
+        if turn.trigger == "regenerate-message" or turn.replaces is not None or run.user_message.id in chat.undelivered:
             await self._rewind(chat, run, turn.replaces)
-        chat.answered |= chat.undelivered
+        chat.known_user_messages |= chat.undelivered
         chat.undelivered = set()
 
     async def _rewind(self, chat: Chat, run: Run, replaces: str | None) -> None:
         """Rewind the session to before the message that is answered again; do nothing if it has no such message."""
         turns = await self._services.runner.turns(run.key)
-        wanted = {run.message.id, replaces}
+        wanted = {run.user_message.id, replaces}
         at = next((i for i, turn in enumerate(turns) if {turn.user_id, turn.message_id} & wanted), None)
         if at is not None:
             await self._services.runner.rewind(run.key, turns[at].invocation_id)
             for turn in turns[at:]:
-                if turn.user_id != run.message.id:
-                    chat.answered.discard(turn.user_id)
+                if turn.user_id != run.user_message.id:
+                    chat.known_user_messages.discard(turn.user_id)
                     chat.runs.pop(turn.user_id, None)
 
     async def _is_kept(self, run: Run) -> bool:

@@ -23,7 +23,7 @@ from adkwire.adk.runner import CREATED, TITLE
 from adkwire.adk.turns import LaterEvents, Turn, text_and_files, turns, user_parts
 from adkwire.errors import Unprocessable
 from adkwire.gate.grants import Grant
-from adkwire.gate.records import OVER, AnswerScope, PendingCall, State
+from adkwire.gate.records import OVER, AnswerScope, CallRecord, State
 from adkwire.runs.ending import unanswered_calls_of
 from adkwire.wire.chunks import Json
 from adkwire.wire.decode.decoder import UserMessage
@@ -115,14 +115,14 @@ def summary(session: Session, active: bool, pending: int) -> ChatSummary:
     return ChatSummary(session.id, title_of(session), iso(session.last_update_time), active, pending)
 
 
-def stored_question(session: Session | None, message_id: str) -> UserMessage:
+def stored_user_message(session: Session | None, message_id: str) -> UserMessage:
     """Return a user message as the session has it; without content when it is not stored."""
     stored = turns(session.events) if session is not None else []
     event = next((turn.user_event for turn in stored if turn.user_id == message_id), None)
     return UserMessage(message_id, tuple(text_and_files(event)) if event is not None else ())
 
 
-def pending(call: PendingCall) -> Pending:
+def pending(call: CallRecord) -> Pending:
     """Return a pending call as a page needs it to show its card again."""
     asked = call.state is State.ASKED
     return Pending(
@@ -139,7 +139,7 @@ def pending(call: PendingCall) -> Pending:
     )
 
 
-def retryable(session: Session | None, calls: Sequence[PendingCall]) -> list[str]:
+def retryable(session: Session | None, calls: Sequence[CallRecord]) -> list[str]:
     """Return the ids of the calls that a person may let run again: of the last turn, and without a response in it."""
     unknown = {call.call: call.message for call in calls if call.can_be_retried}
     last = turns(session.events)[-1:] if session is not None and unknown else []
@@ -165,7 +165,7 @@ def standing_grant(grant: Grant, title: str) -> StandingGrant:
 def messages_of(
     session: Session | None,
     writing: Sequence[UserMessage],
-    calls: Sequence[PendingCall] = (),
+    calls: Sequence[CallRecord] = (),
     explain: Explain = explain_briefly,
 ) -> list[UIMessage]:
     """Return the messages of a chat; of the turns that are being written only the user messages, which are `writing`.
@@ -181,18 +181,18 @@ def messages_of(
         messages += turn.messages(_events_at_gate(calls) if turn is stored[-1] else None, explain)
     by_id = {turn.user_id: turn for turn in stored}
     return messages + [
-        question for message in open_turns.values() for question in _question(message, by_id.get(message.id))
+        shown for message in open_turns.values() for shown in _user_message(message, by_id.get(message.id))
     ]
 
 
-def _question(message: UserMessage, turn: Turn | None) -> list[UIMessage]:
+def _user_message(message: UserMessage, turn: Turn | None) -> list[UIMessage]:
     """Return the user message of a turn that is being written. Only the session has the transcript of a spoken one."""
     if turn is not None and (turn.spoken or not message.parts):
-        return turn.question()
+        return turn.user_message()
     return [UIMessage(id=message.id, role="user", parts=user_parts(message.parts) or [TextPart(text="")])]
 
 
-def _events_at_gate(calls: Sequence[PendingCall]) -> LaterEvents:
+def _events_at_gate(calls: Sequence[CallRecord]) -> LaterEvents:
     records = {call.call: call for call in calls}
     return lambda turn, encoder: (_sealed_at_gate(turn, encoder, records), _answered_at_gate(turn, encoder, records))
 
@@ -246,7 +246,7 @@ def calls_without_verdict(encoder: Encoder) -> set[str]:
     return {call.id for call in encoder.pending_calls() if call.phase is Phase.ASKED}
 
 
-def _sealed_at_gate(turn: Turn, encoder: Encoder, records: Mapping[str, PendingCall]) -> list[Event]:
+def _sealed_at_gate(turn: Turn, encoder: Encoder, records: Mapping[str, CallRecord]) -> list[Event]:
     """Return synthetic results, not in the session yet, for calls of a turn that nobody can answer any more."""
     waiting = {call.id for call in encoder.pending_calls()}
     responses: dict[str, Response] = {}
@@ -257,7 +257,7 @@ def _sealed_at_gate(turn: Turn, encoder: Encoder, records: Mapping[str, PendingC
     return unanswered_calls_of(turn, encoder).sealed(responses, otherwise=None, running=False)
 
 
-def _answered_at_gate(turn: Turn, encoder: Encoder, records: Mapping[str, PendingCall]) -> list[Event]:
+def _answered_at_gate(turn: Turn, encoder: Encoder, records: Mapping[str, CallRecord]) -> list[Event]:
     """Return answers that are not in the session yet, because other calls of the step are still pending."""
     events: list[Event] = []
     asked = calls_without_verdict(encoder)

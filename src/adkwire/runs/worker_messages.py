@@ -7,6 +7,7 @@ from typing import ClassVar, TypeVar
 
 import msgspec
 
+from adkwire.gate.records import StopReason
 from adkwire.stores.base import Signals
 
 logger = logging.getLogger("adkwire")
@@ -20,7 +21,7 @@ class Stop(msgspec.Struct, frozen=True):
     user: str
     chat: str
     run: str | None = None
-    why: str = "stopped"
+    why: StopReason = "stopped"
 
 
 class Settled(msgspec.Struct, frozen=True):

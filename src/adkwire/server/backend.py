@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from adkwire.adk.app import ToolInfo
-from adkwire.gate.records import AuditEntry, PendingCall, UncheckedAnswer
+from adkwire.gate.records import AuditEntry, CallRecord, UncheckedAnswer
 from adkwire.recording.recorder import Recorder
 from adkwire.runs.chat_events import ChatEvent
 from adkwire.runs.readers import Position, Reading
@@ -54,7 +54,7 @@ class Backend(Protocol):
         ...
 
     @property
-    def talks(self) -> bool:
+    def supports_live(self) -> bool:
         """True if the agent can hold live conversations."""
         ...
 
@@ -71,7 +71,7 @@ class Backend(Protocol):
         """Start the run of a turn, or return the run that an earlier request for it has started."""
         ...
 
-    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> PendingCall:
+    async def answer(self, user: str, chat_id: str, call_id: str, answer: UncheckedAnswer) -> CallRecord:
         """Answer one pending call."""
         ...
 

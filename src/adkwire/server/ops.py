@@ -37,7 +37,7 @@ class OpsRoutes:
 
     async def info(self, request: Request) -> Response:
         """Respond what this server is and can do."""
-        direct, talks = self._backend.direct, self._backend.talks
+        direct, talks = self._backend.direct, self._backend.supports_live
         return json_response(
             {
                 "name": "adkwire",
@@ -59,7 +59,7 @@ class OpsRoutes:
         )
 
     def _modes(self) -> list[str]:
-        live = ["live"] if self._backend.talks else []
+        live = ["live"] if self._backend.supports_live else []
         return ["sse", "websocket", *live, *(["gemini"] if self._backend.direct.name is not None else [])]
 
 

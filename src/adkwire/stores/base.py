@@ -50,10 +50,10 @@ class StreamLog(Protocol):
     them, with numbers up to -1, for readers that do not have them. What is kept of one run, and of all, is bounded.
     """
 
-    async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
+    async def open(self, head: RunHead, before: Sequence[bytes] = (), user_message: bytes = b"") -> None:
         """Begin the log of a run.
 
-        `before` has the chunks that its message holds already, `question` the parts of the user's message.
+        `before` has the chunks that its message holds already, `user_message` the parts of the user's message.
         """
         ...
 
@@ -84,8 +84,8 @@ class StreamLog(Protocol):
         """Return the heads of a chat's runs that are kept, in the order in which they were opened."""
         ...
 
-    async def question(self, run: str) -> bytes:
-        """Return the `question` of an open run, for the case that its worker died before the agent got it; else b""."""
+    async def user_message(self, run: str) -> bytes:
+        """Return the `user_message` of an open run, in case its worker died before the agent got it; else b""."""
         ...
 
     async def unclosed(self, user: str | None = None, chat: str | None = None) -> list[RunHead]:

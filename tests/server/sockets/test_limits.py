@@ -377,7 +377,7 @@ async def test_a_client_that_leaves_at_any_frame_leaves_no_task(tmp_path: Path, 
     before = asyncio.all_tasks()
     async with asyncio.timeout(PATIENCE):
         await app(dict(SCOPE), coming.get, send)
-        for run in app.state.bridge.writing:
+        for run in app.state.bridge.active_runs:
             await run.done.wait()
         await app.state.bridge.close()
     assert not leaked_since(before)

@@ -41,17 +41,17 @@ from adkwire.wire.socket.live_frames_out import (
 class SocketListener:
     """The listener of one socket in a live conversation.
 
-    A client that `talks` has asked for our live subprotocol. A stock client gets official frames only, audio as
-    `data-pcm`; its response ends where a call waits, and continues with the answer that it sends.
+    A client that `knows_live_frames` has asked for our live subprotocol. A stock client gets official frames only,
+    audio as `data-pcm`; its response ends where a call waits, and continues with the answer that it sends.
     """
 
     answering: str | None = None
     """The call that this client is answering, until the client gets its `call-settled`."""
 
     def __init__(
-        self, connection: SocketConnection, backend: Backend, requests: Requests, *, ours: bool, talks: bool
+        self, connection: SocketConnection, backend: Backend, requests: Requests, *, ours: bool, knows_live_frames: bool
     ) -> None:
-        self.talks = talks
+        self.knows_live_frames = knows_live_frames
         self.generation = 0
         """The generation of audio that is being sent; older audio is not."""
         self._connection = connection
@@ -84,7 +84,7 @@ class SocketListener:
             self._last_sent, self._sending = (reading.run, request.id), frames
             start = frames.encode_unlogged(Start(message_id=continued.run.message_id)) if continued is not None else ()
             self._out.put(start_frame(request.id), *start)
-            if not self.talks and first == 0 and continued is None:
+            if not self.knows_live_frames and first == 0 and continued is None:
                 # Its audio is part of the response, which must not begin with it: `start` is read from the log.
                 self._out.hold_audio()
             try:
@@ -108,18 +108,18 @@ class SocketListener:
                 sent = self._out.put(*encoded)
                 self._out.release_audio()
                 await sent
-            if not self.talks and ends_in_break(batch, past):
+            if not self.knows_live_frames and ends_in_break(batch, past):
                 await self._out.audio_sent()
                 self._out.put(*frames.encode_unlogged(*break_chunks(batch.entries[-1])))
                 return
-        if not self.talks:
+        if not self.knows_live_frames:
             # Its audio is part of the response, which must not end before the audio is sent.
             self._out.release_audio()
             await self._out.audio_sent()
 
     def send_frame(self, frame: ServerFrame) -> None:
         """Send a frame of the live subprotocol to a client that knows it."""
-        if self.talks:
+        if self.knows_live_frames:
             self._out.put(encode_live_frame(frame))
 
     def refuse(self, frame: str, error: RequestError, call: str | None = None) -> None:
@@ -128,14 +128,14 @@ class SocketListener:
 
     def turn(self, run: Run, origin: Origin) -> bool:
         """Push a turn that begins; return False if the client reads it already, or takes no pushed turns."""
-        if not self.talks or self._connection.gone or self._reads(run):
+        if not self.knows_live_frames or self._connection.gone or self._reads(run):
             return False
         request = Request(f"turn-{run.id}", run.key.chat)
         pushed = TurnPushed(
             request_id=request.id,
             message_id=run.message_id,
             # Empty when the agent speaks by itself: no user's message comes before the turn.
-            user_message_id=run.message.id if origin == "voice" or run.message.parts else "",
+            user_message_id=run.user_message.id if origin == "voice" or run.user_message.parts else "",
             origin="voice" if origin == "voice" else "server",
         )
         self.send_frame(pushed)
@@ -147,7 +147,7 @@ class SocketListener:
         if self._requests.has(f"turn-{run.id}"):
             return True
         return any(
-            request.run == run.id or (request.starting and request.message == run.message.id)
+            request.run == run.id or (request.starting and request.message == run.user_message.id)
             for request in self._requests.open
         )
 
@@ -190,7 +190,7 @@ class SocketListener:
         """Send a piece of the model's audio: in a binary frame, or to a stock client in a chunk."""
         if is_older(generation, self.generation):
             return
-        if self.talks:
+        if self.knows_live_frames:
             frame = encode_audio(pcm, generation, position, last=last)
             self._out.put_audio(AudioPiece(generation, len(pcm), frame))
         elif pcm:

@@ -84,8 +84,8 @@ class LiveSocketRoute:
         user, subprotocol = user_of(socket).id, chosen_subprotocol(socket, known)
 
         def make(connection: SocketConnection) -> LiveSocket:
-            ours, talks = subprotocol == known, subprotocol == LIVE_SUBPROTOCOL
-            return LiveSocket(connection, self._bridge, self._rates, ours=ours, talks=talks)
+            ours, knows_live_frames = subprotocol == known, subprotocol == LIVE_SUBPROTOCOL
+            return LiveSocket(connection, self._bridge, self._rates, ours=ours, knows_live_frames=knows_live_frames)
 
         await self._sockets.accept(socket, user, subprotocol, make)
 
@@ -97,18 +97,20 @@ class LiveSocket:
     """Messages that came without a request id."""
 
     def __init__(
-        self, connection: SocketConnection, bridge: Bridge, rates: MessageRates, *, ours: bool, talks: bool
+        self, connection: SocketConnection, bridge: Bridge, rates: MessageRates, *, ours: bool, knows_live_frames: bool
     ) -> None:
-        """`talks` if the client has asked for the live subprotocol, `ours` if for that or for the one of chats."""
+        """`knows_live_frames` if the client has asked for the live subprotocol, `ours` also if for the one of chats."""
         settings = bridge.settings
         self._connection = connection
         self._bridge = bridge
         self._rates = rates
-        self._talks = talks
+        self._knows_live_frames = knows_live_frames
         self._chat = connection.chat
         """The chat of this socket: named by the address, or by the first request of a stock client."""
         self._requests = Requests(connection, bridge, ours=ours)
-        self._listener = SocketListener(connection, bridge, self._requests, ours=ours, talks=talks)
+        self._listener = SocketListener(
+            connection, bridge, self._requests, ours=ours, knows_live_frames=knows_live_frames
+        )
         self._frame_rates = FrameRates(settings)
         self._official = OfficialFrames(
             connection, bridge, rates, self._frame_rates, self._requests, self, mode="live", ours=ours
@@ -142,7 +144,7 @@ class LiveSocket:
 
         A stock client may name the chat by its first request instead.
         """
-        if self._talks or self._chat is not None:
+        if self._knows_live_frames or self._chat is not None:
             self._connection.out.pause()
             try:
                 await self._join()
@@ -162,7 +164,7 @@ class LiveSocket:
 
     def drain(self) -> None:
         """Tell the client that the server shuts down, and end the connection when no request is open."""
-        if self._talks:
+        if self._knows_live_frames:
             self._listener.notice("warning", *RESTART_NOTICE)
         else:
             self._official.notice(*RESTART_NOTICE)
@@ -186,7 +188,7 @@ class LiveSocket:
         self._listener.generation = link.generation
         if self._connection.gone:
             link.leave()
-        if self._talks:
+        if self._knows_live_frames:
             ready = Ready(chat=link.chat, run=link.run, generation=link.generation, resumed=link.resumed)
             self._connection.out.put(encode_live_frame(ready), first=True)
             self._listener.state(link.state)
@@ -213,7 +215,7 @@ class LiveSocket:
 
     def receive(self, message: Message) -> Ending | None:
         """Carry out the frame in a message, or send what is wrong with it."""
-        if not self._talks:
+        if not self._knows_live_frames:
             return self._official.receive(message)
         binary = message.get("bytes")
         return self._receive_text(message["text"]) if binary is None else self._receive_binary(binary)
@@ -364,7 +366,7 @@ class LiveSocket:
         """Return the turn that a client resumes."""
         await self._join()
         reading = await follow(self._bridge, self._connection.user, frame, after)
-        if reading is None or self._talks or (after, frame.run, frame.last_sequence) != (None, None, None):
+        if reading is None or self._knows_live_frames or (after, frame.run, frame.last_sequence) != (None, None, None):
             return reading
         # A stock client that names nothing has a message whose calls wait from the history, and goes on by answering.
         return await _unless_waiting(reading)

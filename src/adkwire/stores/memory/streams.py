@@ -23,7 +23,7 @@ class _Log:
     dropped: int = 0
     """Slots at the beginning of `entries` that are empty; they are removed many at a time."""
     closed_at: float | None = None
-    question: bytes = b""
+    user_message: bytes = b""
     waiting: "set[asyncio.Future[None]]" = field(default_factory=set["asyncio.Future[None]"])
 
     @property
@@ -87,10 +87,10 @@ class MemoryStreamLog:
         """In the order in which they were closed, so that those to drop come first."""
         self._total_bytes = 0
 
-    async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
+    async def open(self, head: RunHead, before: Sequence[bytes] = (), user_message: bytes = b"") -> None:
         """Begin the log of a run."""
         self.drop(head.run)
-        log = _Log(head, list(before), first=-len(before), size=sum(map(len, before)), question=question)
+        log = _Log(head, list(before), first=-len(before), size=sum(map(len, before)), user_message=user_message)
         self._logs[head.run] = self._open[head.run] = log
         self._chats.setdefault((head.user, head.chat), {})[head.run] = log
         self._total_bytes += log.size
@@ -118,7 +118,7 @@ class MemoryStreamLog:
         if log is None:
             return
         log.closed_at = self._clock()
-        log.question = b""
+        log.user_message = b""
         self._closed[run] = log
         log.notify()
 
@@ -144,10 +144,10 @@ class MemoryStreamLog:
         """Return the heads of a chat's runs that are kept."""
         return [log.head for log in self._chats.get((user, chat), {}).values() if not self._is_expired(log)]
 
-    async def question(self, run: str) -> bytes:
-        """Return the question of an open run."""
+    async def user_message(self, run: str) -> bytes:
+        """Return the user message of an open run."""
         log = self._open.get(run)
-        return log.question if log is not None else b""
+        return log.user_message if log is not None else b""
 
     async def unclosed(self, user: str | None = None, chat: str | None = None) -> list[RunHead]:
         """Return the heads of open runs."""

@@ -100,10 +100,10 @@ class SqliteStreamLog:
         self._retry: asyncio.TimerHandle | None = None
         self._last_commit = float("-inf")
 
-    async def open(self, head: RunHead, before: Sequence[bytes] = (), question: bytes = b"") -> None:
+    async def open(self, head: RunHead, before: Sequence[bytes] = (), user_message: bytes = b"") -> None:
         """Begin the log of a run."""
         entries, size = list(before), sum(map(len, before))
-        id_ = await self._file.write(lambda connection: self._insert(connection, head, entries, size, question))
+        id_ = await self._file.write(lambda connection: self._insert(connection, head, entries, size, user_message))
         await self._memory.open(head, entries)
         self._writers[head.run] = _Writer(id_, head.run, next=0, size=size, in_memory=True)
 
@@ -163,8 +163,8 @@ class SqliteStreamLog:
         kept = "WHERE user = ? AND chat = ? AND (closed_at IS NULL OR closed_at > ?) ORDER BY id"
         return await self._heads(kept, user, chat, self._oldest())
 
-    async def question(self, run: str) -> bytes:
-        """Return the question of an open run."""
+    async def user_message(self, run: str) -> bytes:
+        """Return the user message of an open run."""
         found = await self._file.rows("SELECT question FROM adkwire_runs WHERE run = ?", run)
         return (found[0][0] or b"") if found else b""
 
@@ -275,12 +275,12 @@ class SqliteStreamLog:
         writer.queue.clear()
 
     def _insert(
-        self, connection: sqlite3.Connection, head: RunHead, before: list[bytes], size: int, question: bytes
+        self, connection: sqlite3.Connection, head: RunHead, before: list[bytes], size: int, user_message: bytes
     ) -> int:
         self._sweep(connection)
         cursor = connection.execute(
             "INSERT INTO adkwire_runs (run, user, chat, head, question, next, size) VALUES (?, ?, ?, ?, ?, 0, ?)",
-            (head.run, head.user, head.chat, msgspec.msgpack.encode(head), question, size),
+            (head.run, head.user, head.chat, msgspec.msgpack.encode(head), user_message, size),
         )
         id_ = cursor.lastrowid or 0
         insert_entries(connection, id_, -len(before), before)

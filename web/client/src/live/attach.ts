@@ -6,7 +6,6 @@ import type { ChatCall, LiveAttachment } from "./live-attachment.js";
 import type { LiveChatTransport } from "./live-chat-transport.js";
 import type { CallSettled, ToolResultData, TurnFrame } from "./live-frames.js";
 import { settledPart } from "./settled-part.js";
-import { TranscriptText } from "./transcript-text.js";
 
 /** Messages, questions and calls that are remembered. */
 const MAX_KNOWN = 100;
@@ -48,7 +47,7 @@ class AttachedChat implements LiveAttachment {
   private readonly addApproval: AttachableChat["addToolApprovalResponse"];
   private readonly addOutput: AttachableChat["addToolOutput"];
   /** The transcripts of the user's messages, by message id. */
-  private readonly transcripts = new BoundedMap<string, TranscriptText>(MAX_KNOWN);
+  private readonly transcripts = new BoundedMap<string, string>(MAX_KNOWN);
   /** The ids of approved questions. Not those of their calls: some models number calls anew in each turn. */
   private readonly approved = new BoundedMap<string, true>(MAX_KNOWN);
   /**
@@ -89,13 +88,10 @@ class AttachedChat implements LiveAttachment {
     void this.chat.resumeStream({ body: { run } }).catch((error: Error) => this.transport["~reportError"](error));
   }
 
-  addTranscript(userMessageId: string, text: string, final: boolean): void {
-    const transcript = this.transcripts.get(userMessageId) ?? new TranscriptText();
-    const before = transcript.text;
-    transcript.add(text, final);
-    this.transcripts.set(userMessageId, transcript);
-    const { text: after } = transcript;
-    this.edit(userMessageId, (message) => ({ ...message, parts: withTranscript(message.parts, before, after) }));
+  setTranscript(userMessageId: string, text: string): void {
+    const before = this.transcripts.get(userMessageId) ?? "";
+    this.transcripts.set(userMessageId, text);
+    this.edit(userMessageId, (message) => ({ ...message, parts: withTranscript(message.parts, before, text) }));
   }
 
   showSettled(call: CallSettled): void {
@@ -155,7 +151,7 @@ class AttachedChat implements LiveAttachment {
     const options = { body: { liveTurn: requestId } };
     // Without a new message of the user the turn continues the last message.
     if (userMessageId === "" || this.has(userMessageId) || this.has(messageId)) return this.chat.resumeStream(options);
-    const text = this.transcripts.get(userMessageId)?.text ?? "";
+    const text = this.transcripts.get(userMessageId) ?? "";
     const message: Message = { id: userMessageId, role: "user", parts: [{ type: "text", text } as { type: string }] };
     return this.chat.sendMessage(message as never, options);
   }

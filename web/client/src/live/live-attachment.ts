@@ -10,8 +10,8 @@ export interface LiveAttachment {
   showTurn(turn: TurnFrame, before: Promise<unknown>): void;
   /** Resume a run that is active: no stream of the chat reads it. */
   resume(run: string): void;
-  /** Add a transcript to the user's message. */
-  addTranscript(userMessageId: string, text: string, final: boolean): void;
+  /** Replace the transcript in the user's message: a transcript has all that the user has said in the turn so far. */
+  setTranscript(userMessageId: string, text: string): void;
   /** Show the question as approved, if it was approved elsewhere before the chat has read it. */
   showApproval(approvalId: string): void;
   /** Show a call that was answered elsewhere, or sealed. */

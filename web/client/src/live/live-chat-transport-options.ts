@@ -5,7 +5,7 @@ import type { LiveCallsOptions, LiveToolRequest } from "./live-calls.js";
 import type { LiveInterruption, LiveReady, LiveState } from "./live-frames.js";
 import type { LiveAudioChunk, SpeakerLike } from "./live-playback.js";
 
-/** A transcript of the user's voice: the next words, or with `final` a whole utterance. */
+/** The transcript of all that the user has said in a turn so far; `final` is true when an utterance is complete. */
 export type LiveTranscript = { messageId: string; text: string; final: boolean };
 
 /** The options of `LiveChatTransport`. */

@@ -266,7 +266,7 @@ export class LiveChatTransport<M extends UIMessage = UIMessage> implements ChatT
         this.turnBegun(frame);
         return true;
       case "user-transcript":
-        this.attachment?.addTranscript(frame.userMessageId, frame.text, frame.final);
+        this.attachment?.setTranscript(frame.userMessageId, frame.text);
         this.options.onTranscript?.({ messageId: frame.userMessageId, text: frame.text, final: frame.final });
         return true;
       case "state":

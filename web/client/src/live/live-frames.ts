@@ -15,7 +15,7 @@ export type LiveReady = {
   chat: string;
   /** The run that is active, if one is. */
   run: string | null;
-  /** The generation of the next audio. */
+  /** The newest generation. Older audio must not be played; the next speech gets a higher one. */
   generation: number;
   audio: { input: AudioFormat; output: AudioFormat };
   /** True when the conversation of an earlier connection goes on. */

@@ -6,6 +6,8 @@ import type { ToolPart } from "../tools/tool-part.js";
 const ERROR_TEXTS = new Map([
   ["superseded", "The user went on without answering; this call was not executed."],
   ["stopped", "The user stopped; this call was not executed."],
+  ["taken-over", "The user opened a live conversation before this call ran; it was not executed."],
+  ["deleted", "The user deleted the chat; this call was not executed."],
   ["interrupted", "The server stopped before this call ran; it was not executed."],
   ["failed", "The answer failed before this call ran; it was not executed."],
   ["expired", "Nobody answered in time; this call was not executed."],

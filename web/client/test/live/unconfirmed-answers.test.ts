@@ -85,6 +85,8 @@ describe("a pending call", () => {
   test.each([
     ["not executed", { state: "output-denied", approval: { id: "q", approved: false } }],
     ["superseded", { state: "output-error", errorText: "The user went on without answering; this call was not executed." }],
+    ["taken-over", { state: "output-error", errorText: "The user opened a live conversation before this call ran; it was not executed." }],
+    ["deleted", { state: "output-error", errorText: "The user deleted the chat; this call was not executed." }],
     ["expired", { state: "output-error", errorText: "Nobody answered in time; this call was not executed." }],
     ["answered", { state: "approval-requested" }],
   ])("and is %s", (state, expected) => expect(settledPart(asked, state)).toMatchObject(expected));

@@ -18,7 +18,7 @@ from adkwire.adk.events import is_released, verdict_event
 from adkwire.adk.turns import Turn, text_and_files, turns
 from adkwire.errors import Conflict, NotFound, RequestError
 from adkwire.gate.judge import REFUSED, too_late_text
-from adkwire.gate.records import OPEN, Echo, PendingCall, State, UncheckedAnswer
+from adkwire.gate.records import OPEN, CallRecord, Echo, State, UncheckedAnswer
 from adkwire.runs.chats import Chat
 from adkwire.runs.ending import unanswered_calls_of
 from adkwire.runs.ownership import Ownership
@@ -65,9 +65,9 @@ class RunContinuer:
         self._tasks = Tasks()
         self._starting: set[tuple[ChatKey, str]] = set()
         """Answered calls whose task has not checked yet whether their message can continue."""
-        self._postponed: dict[tuple[ChatKey, str], list[PendingCall]] = {}
+        self._postponed: dict[tuple[ChatKey, str], list[CallRecord]] = {}
         """The calls that were answered while a request takes the answers of their message, by chat and message."""
-        ownership.answered = self._continue_soon
+        ownership.on_calls_found = self._continue_soon
 
     async def repost(self, key: ChatKey, answers: CallAnswers, *, live: bool = False) -> Run:
         """Take the answers that a stock client sends with its message; return the run that the client reads.
@@ -89,7 +89,7 @@ class RunContinuer:
                 if session is None:
                     return await self._refused(key, answers, [NotFound(REFUSED)])
                 turn = _last_turn(session, answers.message)
-                run = chat.writing(answers.message)
+                run = chat.run_of_message(answers.message)
                 if taken is None:
                     taken = await self._settle_all(key, turn, answers)
                 if turn is None or (run is None and chat.active):
@@ -108,7 +108,7 @@ class RunContinuer:
                     return run
             await run.done.wait()
 
-    async def answer(self, key: ChatKey, call_id: str, answer: UncheckedAnswer) -> PendingCall:
+    async def answer(self, key: ChatKey, call_id: str, answer: UncheckedAnswer) -> CallRecord:
         """Take the answer to one call; when it was the last one of its step, the message continues."""
         gate = self._services.gate
         self._ownership.refuse_when_draining()
@@ -137,13 +137,13 @@ class RunContinuer:
                 postponed.clear()
             return settled
 
-    def changed(self, call: PendingCall) -> None:
+    def changed(self, call: CallRecord) -> None:
         """Continue the message of a call that was answered, if this worker took the answer or owns the chat."""
         chat = self._services.chats.get(ChatKey(call.user, call.chat))
         if call.worker == self._services.gate.worker or (chat is not None and not chat.idle):
             self._continue_soon(call)
 
-    def _continue_soon(self, call: PendingCall) -> None:
+    def _continue_soon(self, call: CallRecord) -> None:
         """Start a task that continues the message of a call, if the call is answered."""
         key = ChatKey(call.user, call.chat)
         if (postponed := self._postponed.get((key, call.message))) is not None:
@@ -153,13 +153,13 @@ class RunContinuer:
             self._tasks.start(self._continue_when_possible(key, call.message, call.call), f"continue-{call.call}")
 
     @asynccontextmanager
-    async def _taking_answers(self, key: ChatKey, message: str) -> AsyncGenerator[tuple[Chat, list[PendingCall]], None]:
+    async def _taking_answers(self, key: ChatKey, message: str) -> AsyncGenerator[tuple[Chat, list[CallRecord]], None]:
         """Own a chat, and list the calls of a message that are answered meanwhile.
 
         A request that continues the message itself clears the list; tasks are started for the calls that are left.
         """
         async with self._ownership.owned(key) as chat:
-            postponed = self._postponed[key, message] = list[PendingCall]()
+            postponed = self._postponed[key, message] = list[CallRecord]()
             try:
                 yield chat, postponed
             finally:
@@ -173,7 +173,7 @@ class RunContinuer:
 
     async def take_outputs(self, key: ChatKey, answers: CallAnswers) -> None:
         """Settle the browser outputs that come with a new user message, so that they are kept."""
-        offered = {call.call for call in await self._services.gate.undecided(*key) if call.state is State.OFFERED}
+        offered = {call.call for call in await self._services.gate.not_started(*key) if call.state is State.OFFERED}
         for answer in answers.calls:
             if answer.call in offered:
                 try:
@@ -191,7 +191,7 @@ class RunContinuer:
                         return
                     async with self._ownership.owned(key) as chat:
                         self._starting.discard((key, call_id))
-                        run = chat.writing(message)
+                        run = chat.run_of_message(message)
                         if run is None:
                             session = None if chat.active else await self._services.runner.load(key)
                             if session is not None and (turn := _last_turn(session, message)) is not None:
@@ -240,7 +240,7 @@ class RunContinuer:
             taken.errors.append(NotFound(REFUSED))
         return taken
 
-    async def _settle(self, key: ChatKey, call: PendingCall, answer: UncheckedAnswer, taken: _TakenAnswers) -> None:
+    async def _settle(self, key: ChatKey, call: CallRecord, answer: UncheckedAnswer, taken: _TakenAnswers) -> None:
         """Settle one answer and add the result to `taken`."""
         try:
             after = await self._services.gate.settle(*key, call.call, answer)
@@ -279,7 +279,7 @@ class RunContinuer:
         Return None if there is nothing to do. With `requested` a client waits for a run, even one without news.
         """
         gate = self._services.gate
-        calls = [call for call in await gate.undecided(*key) if call.message == turn.message_id]
+        calls = [call for call in await gate.not_started(*key) if call.message == turn.message_id]
         answered = [call for call in calls if call.state is State.ANSWERED]
         encoder, chunks = turn.encoder(self._services.explain)
         chunks += encoder.pause()
@@ -322,7 +322,7 @@ class RunContinuer:
         key: ChatKey,
         chat: Chat,
         turn: Turn,
-        calls: list[PendingCall],
+        calls: list[CallRecord],
         encoder: Encoder,
         prefix: list[Chunk],
         *,
@@ -359,7 +359,7 @@ class RunContinuer:
             author=unanswered_calls_of(turn, encoder).author,
         )
 
-    async def _finish_outputs(self, key: ChatKey, delivered: list[PendingCall]) -> None:
+    async def _finish_outputs(self, key: ChatKey, delivered: list[CallRecord]) -> None:
         """Close the records of browser calls whose outputs the agent has got."""
         for call in delivered:
             if is_released(call):
@@ -374,7 +374,7 @@ class RunContinuer:
         return run
 
 
-def _is_answered(call: PendingCall) -> bool:
+def _is_answered(call: CallRecord) -> bool:
     """Return True while a call has an answer that the agent does not have yet."""
     return call.state is State.ANSWERED or (call.state is State.OFFERED and call.answer is not None)
 
