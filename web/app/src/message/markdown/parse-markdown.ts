@@ -47,7 +47,9 @@ function blocksFrom(offset: number, tokens: Token[]): Block[] {
 /** Return the last block with its open emphasis, code and links closed, so that they do not flicker as signs first. */
 function repaired({ offset, token }: Block, links: TokensList["links"]): Block[] {
   if (token.raw.length > LONGEST_REPAIR) return [{ offset, token }];
-  return blocksFrom(offset, lex(remend(token.raw, { linkMode: "text-only", htmlTags: false, katex: false }), links));
+  // Signs at the very end may be half of what comes: one `*` of two.
+  const raw = token.raw.replace(/(?<![\\*_~`])[*_~`]+$/, "");
+  return blocksFrom(offset, lex(remend(raw, { linkMode: "text-only", htmlTags: false, katex: false }), links));
 }
 
 /**
