@@ -19,7 +19,7 @@ async def live_through(tested: GateInTest, numbers: range) -> None:
 async def work(tested: GateInTest, steps: Steps) -> dict[str, int]:
     return {
         "next expiry": await steps(tested.gate.next_expiry()),
-        "undecided": await steps(tested.gate.not_started(ANN, CHAT)),
+        "not started": await steps(tested.gate.not_started(ANN, CHAT)),
         "executing": await steps(tested.gate.executing(ANN, CHAT)),
     }
 

@@ -42,7 +42,7 @@ Modality = Literal["audio", "text"]
 class RecordingListener:
     """A listener that records everything it gets."""
 
-    talks = True
+    knows_live_frames = True
 
     def __init__(self) -> None:
         self.turns: list[tuple[Run, str]] = []

@@ -675,11 +675,11 @@ class MutingReference:
             self.complete()
         while self._unshown:
             self.show()
-        assert (self._turn.over, self._turn.ended) == (True, True)
+        assert (self._turn.is_all_stored, self._turn.is_all_shown) == (True, True)
 
     @property
     def is_over(self) -> bool:
-        return self._turn.over
+        return self._turn.is_all_stored
 
     def _finish_text(self) -> None:
         if self._sent is not None and self._sent.unsaved:

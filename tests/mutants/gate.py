@@ -279,7 +279,7 @@ MUTANTS = [
         "gate/test_gate.py::test_of_yes_and_no_at_once_one_counts_and_the_others_are_late",
     ),
     Mutant(
-        "a chat's undecided calls are found among all of the user",
+        "a chat's calls that have not started are found among all of the user",
         "gate/gate.py",
         "        return [_record(row) for row in await self._store.find(user, states, chat)]\n",
         "        return [_record(row) for row in await self._store.find(user, states) if row.chat == chat]\n",
