@@ -132,6 +132,10 @@ class Bridge:
         """The live conversations."""
         self._watchers = Watchers()
         self._expiry = Expiry(self._gate, clock, self._watchers)
+        self._listen_to_calls()
+
+    def _listen_to_calls(self) -> None:
+        """Have every change of a call at the gate reach the parts that wait for it."""
         self._call_listeners.add(
             lambda call: self._events.publish(call.user, call_event(call)),
             lambda call: self._runner.held_calls.changed(ChatKey(call.user, call.chat), call.call),

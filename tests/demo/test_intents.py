@@ -1,6 +1,6 @@
 import pytest
 
-from adkwire.demo.intents import COUNT_LIMIT, Count, Crash, Intent, Ponder, Quote, Use, understand
+from adkwire.demo.intents import COUNT_LIMIT, CiteSources, Count, Crash, Intent, Ponder, Use, understand
 
 
 def weather(*places: str) -> list[Intent]:
@@ -108,9 +108,9 @@ SENTENCES: list[tuple[str, list[Intent]]] = [
     ("think about cats and dogs", [Ponder("cats and dogs")]),
     ("Think hard about the weather in Paris.", [Ponder("the weather in Paris")]),
     ("海についてよく考えて", [Ponder("海")]),
-    ("cite", [Quote()]),
-    ("Cite your sources!", [Quote()]),
-    ("出典を教えて", [Quote()]),
+    ("cite", [CiteSources()]),
+    ("Cite your sources!", [CiteSources()]),
+    ("出典を教えて", [CiteSources()]),
     ("fail", [Crash()]),
     ("Please fail now.", [Crash()]),
     ("失敗して", [Crash()]),

@@ -33,7 +33,7 @@ async def ship_parcel(
 ) -> dict[str, Any]:
     """Send a parcel."""
     place = to if isinstance(to, dict) else to.model_dump()
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # the page shows how long a call took; nothing waits for this
     return {"item": item, "count": count, "express": express, "service": service, "country": country} | {
         "tags": tags,
         "to": place,

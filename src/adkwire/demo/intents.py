@@ -43,7 +43,7 @@ class Ponder:
 
 
 @dataclass(frozen=True)
-class Quote:
+class CiteSources:
     """Answer with sources."""
 
 
@@ -52,7 +52,7 @@ class Crash:
     """Fail on purpose."""
 
 
-Intent = Use | Count | Ponder | Quote | Crash
+Intent = Use | Count | Ponder | CiteSources | Crash
 _Build = Callable[[re.Match[str]], Iterable[Intent]]
 
 
@@ -268,7 +268,7 @@ _ENGLISH = [
         _more_draw,
     ),
     _rule(r"\bcount\s+(?:up\s+)?(?:from\s+(?:1|one)\s+)?(?:up\s+)?to\s+(?P<to>\d+)", _count),
-    _rule(r"\bcit(?:e|es|ing|ations?)\b|\bsources\b|\bwith\s+(?:a\s+)?source\b", _always(Quote())),
+    _rule(r"\bcit(?:e|es|ing|ations?)\b|\bsources\b|\bwith\s+(?:a\s+)?source\b", _always(CiteSources())),
     _rule(r"^(?:(?:please|now|just|can\s+you)\s+)*(?:fail|crash)(?:\s+(?:please|now|for\s+me))*$", _always(Crash())),
 ]
 
@@ -303,6 +303,6 @@ _JAPANESE = [
     _rule(r"(?P<what>[^\s、。,!?]{1,40}?)(?:の絵)?(?:を|が)?(?:描|画)(?:いて|く|け)", lambda m: _draw(m["what"])),
     _rule(r"(?P<what>[^\s、。,!?]{1,40}?)の絵(?:を|が)(?:書いて|かいて|見たい|見せて)", lambda m: _draw(m["what"])),
     _rule(r"(?P<to>\d{1,9})まで(?:数|カウント|かぞえ)", _count),
-    _rule(r"引用|出典|参考文献|ソース付き|情報源", _always(Quote())),
+    _rule(r"引用|出典|参考文献|ソース付き|情報源", _always(CiteSources())),
     _rule(r"失敗して|^\s*失敗\s*$|エラーを?(?:出して|起こして)|クラッシュ", _always(Crash())),
 ]

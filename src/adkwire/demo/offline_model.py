@@ -14,7 +14,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 from adkwire.demo import known_names, replies, tones
-from adkwire.demo.intents import Count, Crash, Intent, Ponder, Quote, Use, understand
+from adkwire.demo.intents import CiteSources, Count, Crash, Intent, Ponder, Use, understand
 from adkwire.testing.live_responses import INPUT_RATE, Manner
 from adkwire.testing.model_connection import ModelConnection
 from adkwire.testing.steps import Call, Cite, Fail, Say, Source, Step, Think, play
@@ -158,7 +158,7 @@ def _steps(intent: Intent, tools: Collection[str], language: replies.Language) -
             reasoning, conclusion = replies.thought(topic, language)
             yield Think(reasoning)
             yield Say(conclusion)
-        case Quote():
+        case CiteSources():
             yield Say(replies.quotation(language))
             yield Cite(SOURCES)
         case Crash():

@@ -56,7 +56,7 @@ class Rule:
         grant: What the answers "for this chat" and "always" cover: the `tool` with any arguments, only the
             `same-arguments`, or `never` anything, so that each call asks.
         timeout: Seconds until an unanswered question expires.
-        hint: The text for the person who is asked.
+        hint: The text that the approval request shows to the user.
         reason: The text for the model and the page when the rule denies a call.
         retry: Whether a person may let a call run again when a crash left it unknown whether it was executed.
     """

@@ -9,7 +9,7 @@ from adkwire.settings import Settings
 from adkwire.wire.decode.decoder import InputLimits
 
 _MAX_BUCKETS = 10_000
-"""Users whose messages are counted before those who have sent none for a minute are forgotten."""
+"""Number of users with counters; beyond it, counters of users without a message in the last minute are dropped."""
 _MINUTE = 60.0
 
 

@@ -70,7 +70,7 @@ class Outbox:
     def put(self, *frames: str, first: bool = False) -> "asyncio.Future[None]":
         """Send text frames after all others, or before them; the future is done when they are sent.
 
-        Whoever has many to send awaits the future, so that the outbox does not grow.
+        A caller that sends many frames must await the future, or the outbox grows without limit.
         """
         sent = asyncio.get_running_loop().create_future()
         self._text.insert(0 if first else len(self._text), (frames, sent))

@@ -9,7 +9,7 @@ interface JumpButtonProps {
   onJump: () => void;
 }
 
-/** Leads a reader who has scrolled up back to the newest message. */
+/** A button that scrolls to the newest message; shown while the user has scrolled up. */
 export function JumpButton({ growing, onJump }: JumpButtonProps): ReactElement {
   const t = useStrings().chat;
   const jump = (): void => {

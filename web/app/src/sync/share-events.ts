@@ -35,7 +35,7 @@ function tabReader({ onConnection, onEvent }: EventReader): (message: TabMessage
 
 /**
  * Read the events over one connection for all tabs of a user: the tab with the lock reads and passes them on. When it
- * closes, the next one gets the lock, and every tab is told that it may have missed events.
+ * closes, another tab gets the lock, and all tabs load their state again, since events may have been missed.
  */
 export async function shareEvents(signal: AbortSignal, reader: EventReader): Promise<void> {
   if (!("locks" in navigator)) return followEvents(signal, reader);
