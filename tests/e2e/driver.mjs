@@ -11,6 +11,7 @@ import * as grantScenarios from "./grant-scenarios.mjs";
 import * as listScenarios from "./list-scenarios.mjs";
 import * as liveScenarios from "./live-scenarios.mjs";
 import * as markdownScenarios from "./markdown-scenarios.mjs";
+import * as ownerScenarios from "./owner-scenarios.mjs";
 import * as messageScenarios from "./message-scenarios.mjs";
 import * as policyScenarios from "./policy-scenarios.mjs";
 import * as restartScenarios from "./restart-scenarios.mjs";
@@ -24,7 +25,7 @@ import * as tokenScenarios from "./token-scenarios.mjs";
 const scenarios = {
   ...pageScenarios, ...approvalScenarios, ...browserToolScenarios, ...policyScenarios, ...restartScenarios,
   ...tokenScenarios, ...tabsScenarios, ...resumeScenarios, ...crashScenarios,
-  ...settingsScenarios, ...markdownScenarios, ...starterScenarios, ...liveScenarios, ...messageScenarios, ...listScenarios, ...formScenarios, ...grantScenarios,
+  ...settingsScenarios, ...markdownScenarios, ...starterScenarios, ...liveScenarios, ...messageScenarios, ...listScenarios, ...formScenarios, ...grantScenarios, ...ownerScenarios,
 };
 
 const ARGS = [

@@ -14,12 +14,10 @@ const INTENTS_JAPANESE = [
   "count to 20", "cite",
 ];
 
-/** Messages to the demo agent. */
-function Suggestions({ onChoose }: { onChoose: (text: string) => void }): ReactElement {
-  const intents = language() === "ja" ? INTENTS_JAPANESE : INTENTS;
+function Suggestions({ texts, onChoose }: { texts: string[]; onChoose: (text: string) => void }): ReactElement {
   return (
     <div className="chips">
-      {intents.map((text) => <button type="button" key={text} onClick={() => onChoose(text)}>{text}</button>)}
+      {texts.map((text) => <button type="button" key={text} onClick={() => onChoose(text)}>{text}</button>)}
     </div>
   );
 }
@@ -29,19 +27,22 @@ interface WelcomeProps {
   onChoose: (text: string) => void;
 }
 
-/** The content of an empty chat. Only the demo agent is known well enough for suggestions. */
+/** The content of an empty chat: the owner's texts, or our own. Only the demo agent has suggestions of ours. */
 export function Welcome({ info, onChoose }: WelcomeProps): ReactElement {
   const t = useStrings().chat;
   const isDemo = info?.agent === DEMO;
+  const { logo, welcome, suggestions } = info?.page ?? {};
+  const demoIntents = language() === "ja" ? INTENTS_JAPANESE : INTENTS;
+  const texts = suggestions ?? (isDemo ? demoIntents : []);
   return (
     <section className="welcome" aria-label={t.welcome}>
-      <img src="./icon.svg" alt="" width="44" height="44" />
+      <img src={logo ?? "./icon.svg"} alt="" width="44" height="44" />
       <h2>{t.welcomeTitle}</h2>
-      {info && <p className="hint">{isDemo ? t.welcomeDemo : t.welcomeAgent(info.agent)}</p>}
-      {info && !isDemo && info.tools.length > 0 && (
+      {info && <p className="hint">{welcome ?? (isDemo ? t.welcomeDemo : t.welcomeAgent(info.agent))}</p>}
+      {info && !isDemo && welcome === undefined && info.tools.length > 0 && (
         <p className="hint">{t.welcomeTools(info.tools.map((tool) => tool.name))}</p>
       )}
-      {isDemo && <Suggestions onChoose={onChoose} />}
+      {texts.length > 0 && <Suggestions texts={texts} onChoose={onChoose} />}
     </section>
   );
 }

@@ -25,8 +25,8 @@ function Brand({ info }: { info: ServerInfo | null }): ReactElement {
   const t = useStrings().shell;
   return (
     <div className="brand">
-      <img src="./icon.svg" alt="" width="24" height="24" />
-      <h1>{info?.name ?? "adkwire"}</h1>
+      <img src={info?.page?.logo ?? "./icon.svg"} alt="" width="24" height="24" />
+      <h1>{info?.page?.name ?? info?.name ?? "adkwire"}</h1>
       {info && <span className="model">{info.offline ? info.agent : `${info.agent} · ${info.model}`}</span>}
       {info?.offline && <span className="badge">{t.offlineModel}</span>}
     </div>

@@ -17,4 +17,6 @@ export interface ServerInfo {
   gemini: { model: string; offline: boolean } | null;
   tools: { name: string; kind: "server" | "client" }[];
   limits: Limits;
+  /** The owner's texts and logo; a field that is not set is absent. */
+  page?: { name?: string; logo?: string; welcome?: string; suggestions?: string[] };
 }
